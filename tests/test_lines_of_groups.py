@@ -11,6 +11,7 @@ from test_own_loops import SIZE, claims, grpo, log, no_std, normalised_each, par
 import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.logs.columns.behaviour import CLOCK, LEAST_GROUPS, PLACE, not_rewards
+from gdpo_audit.logs.groups.rows import FEWEST_MARKED, end_without_advantage
 from gdpo_audit.logs.names import ROW
 
 NAMES = ("acc", "form", "brief")
@@ -297,3 +298,41 @@ def test_a_missing_reward_is_no_other_than_0_where_the_total_is_normalised(each_
                 rows.append({"step": step, "prompt": q} | named | {"advantage": x})
     _, reading = claims(rows)
     assert reading["missing"].taken.endswith(says) and reading["missing"].evidence == "proved"
+
+
+@pytest.mark.parametrize(("rows", "told"), [(FEWEST_MARKED, True), (FEWEST_MARKED - 1, False)])
+def test_few_rows_at_an_end_have_no_advantage_by_chance(rows, told):
+    values = np.concatenate([np.full(rows, -1.0), np.linspace(0, 1, 40)])
+    end = end_without_advantage(values, np.where(values < 0, 0.0, 0.5))
+    assert (end is not None) == told
+    assert end_without_advantage(values, np.full(len(values), 0.5)) is None
+
+
+def test_a_column_that_is_called_a_reward_stays_one_though_no_group_parts_by_it():
+    rows = [*log(lambda *_: np.array([1, 0.5, 0.2]), grpo)]
+    draws = np.random.default_rng(1).integers(0, 2, len(rows) // SIZE).repeat(SIZE)
+    report, _ = claims([row | {"reward_sprache": float(x)} for row, x in zip(rows, draws, strict=True)])
+    assert "reward_sprache" in report.run["weights"]
+
+
+def test_several_steps_without_whole_groups_are_to_be_looked_into():
+    rows = [*log(lambda *_: np.array([1, 0.5, 0.2]), grpo, steps=20)]
+    batch = SIZE * 8
+    short = [row for at, row in enumerate(rows) if at // batch not in (9, 14) or at % batch < batch - 4]
+    report, _ = claims(short, group_size=None)
+    assert "as rows of it are missing" not in report.verdict
+
+
+def test_weights_that_rounded_advantages_show_have_no_more_digits_than_these():
+    random = np.random.default_rng(5)
+    rows = []
+    for step in range(25):
+        held = [parts(random, step, 25) for _ in range(10)]
+        each = [(r - r.mean(0)) / (r.std(0, ddof=1) + 1e-4) for r in held]
+        total = np.concatenate(each) @ WEIGHTS
+        a = ((total - total.mean()) / (total.std(ddof=1) + 1e-4)).round(3)
+        for at, (one, x) in enumerate(zip(np.concatenate(held).tolist(), a.tolist(), strict=True)):
+            named = dict(zip(NAMES, one, strict=True))
+            rows.append({"step": step, "prompt": f"{step}-{at // SIZE}"} | named | {"advantage": x})
+    report, _ = claims(rows)
+    assert report.run["weights"] == {"acc": 4, "form": 2, "brief": 1}

@@ -257,7 +257,7 @@ def _cut_batches(f: Facts, bad: Sums[Array]) -> Mapping[str, Any] | None:
     """Return the details of the issue that a batch holds no whole groups, if that is the only batch in `bad`."""
     issues = [issue.details for issue in f.run.issues if issue.id == "ragged-batches"]
     steps = bad.step.tolist()
-    return next((cut for cut in issues if cut["batches"] == 1 and steps == [cut["step"]] and cut["rows"]), None)
+    return next((cut for cut in issues if steps == [cut["step"]]), None)
 
 
 def advantages_upside_down(f: Facts) -> Iterator[Finding]:

@@ -18,11 +18,11 @@ from gdpo_audit.logs.files.trying import Search, attempt
 from gdpo_audit.logs.forms.roles import total_rank
 from gdpo_audit.logs.groups.run import Run, batches_from_all_over
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.logs.numbers.clues import balanced_share, flag_values, member_numbers
+from gdpo_audit.logs.numbers.clues import balanced_share, column_like_blocks, flag_values
 from gdpo_audit.logs.numbers.weighted_sums import weights_of
 from gdpo_audit.recipe.changes import recipe_of_one_batch
 from gdpo_audit.recipe.recipe import TOLERANCE, Recipe, compare, tensors_of
-from gdpo_audit.records import Clues, Grouping, LogIssue, Mask
+from gdpo_audit.records import Clues, LogIssue, Mask
 from gdpo_audit.unexplained.added import Added, added_column
 
 SEARCH_SECONDS = 20.0  # the time of the processor that the search for another reading may take
@@ -193,9 +193,8 @@ def _grouped_as(run: Run, mask: Mask, clues: Clues) -> dict[str, object]:
         return {"group_size": run._blocks[0][1]} if len(run._blocks) == 1 else {}
     if run.prompt_column or len(run._blocks) > 1:
         return {"group": run.prompt_column} if run.prompt_column else {}
-    blocks = member_numbers(clues, Grouping(group_size=run._blocks[0][1]))
-    same = (name for name in clues.keys if (member_numbers(clues, Grouping(columns=(name,))) == blocks).all())
-    return {"group": name} if (name := next(same, None)) else {}
+    name = column_like_blocks(clues, run._blocks[0][1])
+    return {"group": name} if name else {}
 
 
 def _same_or_opposite(flag: np.ndarray, masking: np.ndarray) -> bool:

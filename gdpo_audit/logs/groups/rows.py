@@ -23,7 +23,7 @@ from gdpo_audit.logs.tables.formats import is_number_type
 from gdpo_audit.records import CLUE_ROWS, FEW_VALUES, Clues, Extracts, Mask
 
 START = 60  # the characters at the start of a prompt that are read, to name it in a report
-_ENDS = 8  # the fewest rows with one extreme value of a reward that may be no responses of the training
+FEWEST_MARKED = 8  # the fewest rows with one extreme value of a reward that may be no responses of the training
 
 
 def first_of(names: Sequence[str], columns: Iterable[str]) -> str | None:
@@ -177,7 +177,7 @@ def _clues(form: Form) -> Clues:
     rewards = [name for name in form.rewards if name in flags]
     values = [rows[f"flag {name}"].fill_null(float("nan")).to_numpy() for name in rewards]
     advantage = rows["advantage"].to_numpy() if form.advantage else np.zeros(len(rows))
-    more = ((name, _end_without_advantage(x, advantage)) for name, x in zip(rewards, values, strict=True))
+    more = ((name, end_without_advantage(x, advantage)) for name, x in zip(rewards, values, strict=True))
     return Clues(
         rows["batch"].cast(pl.Int64).to_numpy(),
         advantage,
@@ -189,15 +189,15 @@ def _clues(form: Form) -> Clues:
     )
 
 
-def _end_without_advantage(values: np.ndarray, advantage: np.ndarray) -> np.ndarray | None:
+def end_without_advantage(values: np.ndarray, advantage: np.ndarray) -> np.ndarray | None:
     """Return the rows in which a reward has its smallest or its largest value, with that value there and NaN elsewhere,
     if their advantages are all 0, as those of responses that a judge could not read; None if there are no such rows.
 
-    There have to be at least `_ENDS` such rows: fewer have advantages of 0 by chance.
+    There have to be at least `FEWEST_MARKED` such rows: fewer have advantages of 0 by chance.
     """
     for end in (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else ():
         at_end = values == end
-        if at_end.sum() >= _ENDS and not advantage[at_end].any():
+        if at_end.sum() >= FEWEST_MARKED and not advantage[at_end].any():
             return np.where(at_end, end, np.nan)
     return None
 

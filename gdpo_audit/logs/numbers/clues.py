@@ -222,6 +222,17 @@ def _partitions(clues: Clues) -> Iterator[tuple[Grouping, np.ndarray]]:
             yield Grouping(places=size), place % size
 
 
+def column_like_blocks(clues: Clues, size: int) -> str | None:
+    """Return a column that cuts the rows into the same groups as blocks of `size` rows do; None if none does, or if
+    too many batches hold no whole blocks.
+    """
+    ways = [(way, _numbered(clues.batch, group)) for way, group in _partitions(clues) if len(way.columns) < 2]
+    blocks = next((number for way, number in ways if way.group_size == size), None)
+    if blocks is None:
+        return None
+    return next((way.columns[0] for way, number in ways if way.columns and (number == blocks).all()), None)
+
+
 def member_numbers(clues: Clues, grouping: Grouping) -> np.ndarray:
     """Return the number of each row's group, if groups are told apart in one of the ways of `groupings_of`.
 
