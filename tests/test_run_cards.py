@@ -9,6 +9,7 @@ from helpers import text_of
 import gdpo_audit as ga
 from gdpo_audit.report.pages import html
 from gdpo_audit.report.pages.cards import cards, chosen, effects_of
+from gdpo_audit.trials.recommending import without_figures
 from views.chapters.run.log import audit_log, read_log
 from views.chapters.run.samples import SAMPLES
 
@@ -41,7 +42,9 @@ def test_only_what_the_report_recommends_is_shown_as_a_recommendation():
     html_of = drawn(report)
     assert html_of.count("· Recommended") == html_of.count('class="setting best"') == 1
     best = next(row for row in report.plan if row.recommended)
-    assert best.cost in text_of(html_of) and best.lines.split("\n")[0] in text_of(html_of).replace("&quot;", '"')
+    assert without_figures(best.cost) in text_of(html_of) and best.lines.split("\n")[0] in text_of(html_of).replace(
+        "&quot;", '"'
+    )
     # Held back by the report, or without a reward that matters most: nothing is recommended, and pushes are drawn.
     for path, primary in (("published_answers.zip", "correctness"), ("pays_5_grpo", None)):
         other = report_of(path, primary)
@@ -51,10 +54,27 @@ def test_only_what_the_report_recommends_is_shown_as_a_recommendation():
 
 def test_each_card_says_its_cost_once_a_reward_matters_most():
     report = report_of("pays_5_grpo", "correctness")
-    assert all(report.plan[n].cost and report.plan[n].cost in text_of(drawn(report)) for n in chosen(report))
+    words = text_of(drawn(report))
+    for n in chosen(report):
+        said = without_figures(report.plan[n].cost)
+        assert said.startswith("It ") and said in words and not re.search(r"interval|missed|push [+−]", said)
     assert not report.plan[0].cost
     undecided = report_of("pays_5_grpo", None)
     assert not any(row.cost for row in undecided.plan) and "may be noise" in drawn(undecided)
+
+
+def test_what_forecasts_of_the_log_missed_by_stands_once_below_the_cards():
+    report = report_of("pays_5_grpo", "correctness")
+    told, words = report.plan[2].forecast, text_of(drawn(report))
+    off = [f"{r['name']} by {100 * told[r['name']]['off_by'] / r['range']:.1f}" for r in report.rewards]
+    assert words.count("missed") == 1
+    assert words.endswith(f"A forecast of this log's second half missed {off[0]}, {off[1]} and {off[2]} points.")
+    assert "missed" not in text_of(drawn(report_of("published_answers.zip", "correctness")))  # nothing is forecast
+
+
+def test_a_gate_says_on_its_card_what_it_lets_count():
+    words = text_of(drawn(report_of("pays_5_grpo", "correctness")))
+    assert "Let conciseness count only where correctness reaches 1" in words and "gated by" not in words
 
 
 def test_no_change_is_one_card_without_a_setting():
@@ -84,5 +104,5 @@ def test_the_verdict_of_the_page_leaves_the_cost_to_its_card():
     report = report_of("pays_5_grpo", "correctness")
     words = text_of(str(html.front(report)))
     best = next(row for row in report.plan if row.recommended)
-    assert words.count(best.cost) == 1 and report.first_step in words
+    assert words.count(without_figures(best.cost)) == 1 and report.first_step in words
     assert text_of(str(html.body(report))).count(best.cost) == 1  # the file has no cards, and says it in its verdict

@@ -863,6 +863,17 @@ def judge_advice(state):
         assert not lowered and re.findall(r"\b[bc]\b", only[1]) == stopped, (said, state)
 
 
+def test_a_push_that_is_0_but_for_round_off_raises_nothing():
+    # Correctness cancels exactly under GRPO; as computed its push is 8e-17, and −0.01 under GDPO.
+    kinds = {"101": 2, "010": 2, "001": 5, "011": 1, "110": 2}
+    rewards = tuple(tuple(map(float, kind)) for kind, many in kinds.items() for _ in range(many))
+    report = advice.of_group(rewards, ("correctness", "b", "c"), (0.1, 1.2, 1.0))
+    push = report.rewards[0]["push"]
+    assert abs(push["grpo"]) < 1e-9 and round(push["gdpo"], 2) == -0.01
+    said = advice.advice_verdict(ga.advise(report))
+    assert said.startswith("**Not as it stands:** no method's update raises correctness.")
+
+
 # --- a weight below 0 asks for less -----------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ def test_the_first_screen_holds_lines_and_answers_and_links_lead_to_what_they_na
     page.get_by_role("button", name="Copy as Python").click()
     page.get_by_text("Program copied.").wait_for()
     assert 'gc.CONVENTIONS["verl"]' in page.evaluate("navigator.clipboard.readText()")
+    page.locator(".should summary").get_by_text("Each check, with its numbers").click()
     page.locator(".should").get_by_role("link", name="See it trained").first.click()
     page.wait_for_url(lambda url: "at=train" in url and "use-framework=verl" in url)
     page.locator("nav").get_by_role("link", name="Use it").click()

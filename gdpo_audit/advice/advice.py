@@ -235,7 +235,7 @@ def _stop(report: AuditReport, change: PushChange) -> str:
 
     - all weights are 0;
     - the weight of the primary reward is 0;
-    - none of the methods gives the reward a push above 0, or below 0 if the run wants less of it;
+    - none of the methods gives the reward a push that is printed above 0, or below 0 if the run wants less of it;
     - under each of the methods, more than half of the pairs that differ in the reward are in the wrong order;
     - under GDPO the push on the reward falls to about 0 or below (`PushChange.stops`);
     - under GDPO more than half of these pairs are in the wrong order, and under another method at most half.
@@ -249,7 +249,7 @@ def _stop(report: AuditReport, change: PushChange) -> str:
         return f"**Not as it stands:** {name} matters most and has the weight 0, so only the other rewards push it."
     if not change.wanted:
         return f"**Open:** the run has weights above 0 and weights below 0 for {name}, so what is better is not known."
-    if max(change.wanted * x for x in (change.before, change.after)) <= 0:
+    if max(round(change.wanted * x, 2) for x in (change.before, change.after)) <= 0:
         return f"**Not as it stands:** no method's update {'lowers' if change.wanted < 0 else 'raises'} {name}."
     if max(wrong[-1], min(wrong)) > 0.5:
         under = "every method" if min(wrong) > 0.5 else "GDPO"

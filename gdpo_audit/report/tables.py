@@ -212,7 +212,7 @@ def on_recommended(report: AuditReport) -> str:
     move, where = ("raise", "above") if direction > 0 else ("lower", "below")
     none = "none" + " without a gate" * any(row.gate for row in report.plan)
     mean = f" and is forecast to {move} its mean" * any(row.forecast for row in report.plan)
-    pushed = report.plan[0].push[primary] * direction > 0
+    pushed = round(report.plan[0].push[primary] * direction, 2) > 0
     beyond = "" if pushed else f" to {where} 0"
     return f"No setting is recommended, because {none} clearly {move}s the push on {primary}{beyond}{mean}."
 

@@ -2,6 +2,7 @@
 the run wants each reward.
 """
 
+import re
 from collections.abc import Sequence
 from math import isnan
 
@@ -112,7 +113,7 @@ def _rising(f: Facts, rows: Sequence[Setting]) -> list[Setting]:
     return [
         row
         for row in rows[1:]
-        if row.gate is None and direction * row.push[first] > 0 and rises(row, rows[0], first, direction)
+        if row.gate is None and round(direction * row.push[first], 2) > 0 and rises(row, rows[0], first, direction)
     ]
 
 
@@ -248,6 +249,18 @@ def _in_points(told: ForecastPart, width: float) -> str:
         return f"may rise or fall (forecast {signed(difference, places)} points, {ends}; {missed}"
     nearer, further = (decimal(x, places) for x in sorted((abs(low), abs(high))))
     return f"would be {size} {'point' if size == '1' else 'points'} {way} ({INTERVAL} {nearer} to {further}; {missed}"
+
+
+def without_figures(cost: str) -> str:
+    """Return what a setting costs without the brackets in which `effect` writes an interval and the push. What draws
+    the same figures beside the sentence need not tell them twice.
+
+    >>> without_figures("It has a cost: b would be 4 points lower (80 % interval 1 to 9; push 1 → 0). Row 3 (x).")
+    'It has a cost: b would be 4 points lower. Row 3 (x).'
+    >>> without_figures("It may have a cost: b may rise or fall (forecast −2 points, 80 % interval −6 to 0).")
+    'It may have a cost: b may rise or fall.'
+    """
+    return re.sub(rf" \((?:forecast [^()]*, )?{INTERVAL} [^()]*\)", "", cost)
 
 
 # --- no change, or a decision -----------------------------------------------------------------------------------------

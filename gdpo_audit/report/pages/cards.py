@@ -12,11 +12,11 @@ from gdpo_audit.report.pages.courses import DRAWN
 from gdpo_audit.report.pages.sliders import reward_look
 from gdpo_audit.report.summary import comparable, named_first
 from gdpo_audit.thresholds import push_noise
-from gdpo_audit.trials.recommending import INTERVAL, POINT
+from gdpo_audit.trials.recommending import INTERVAL, POINT, without_figures
 from gdpo_audit.trials.setting import Setting
 from gdpo_core.pushing import OTHER_STEPS, same_step
 from gdpo_core.shared.markup import Html, fold, join, tag
-from gdpo_core.shared.words import decimal, signed
+from gdpo_core.shared.words import decimal, listing, signed
 
 _MOST = 3  # cards
 Box = Callable[[str, str], Html]  # draws lines of configuration, given the lines and what they do
@@ -125,7 +125,7 @@ def _card(report: AuditReport, n: int, effects: Sequence[_Effect], end: float, b
     for k, (reward, effect) in enumerate(list(zip(report.rewards, effects, strict=True))[:DRAWN]):
         words = tag("span", tag("b", named_first(report, reward["name"])), tag("span", effect.words), kind="of")
         bars.append(tag("li", words, _bar(effect, end), kind=reward_look(k)))
-    title = " ".join(filter(None, (row.do, row.only_if))) if row.recommended else row.title
+    title = " ".join(filter(None, (row.do, row.only_if))) if row.recommended or row.gate else row.title
     state = "Not recommended" if report.run["primary"] else "Tried on this log"
     state = "Recommended" if row.recommended else state
     return tag(
@@ -133,7 +133,7 @@ def _card(report: AuditReport, n: int, effects: Sequence[_Effect], end: float, b
         tag("p", f"Row {n} of the plan · {state}", kind="state"),
         tag("h3", title),
         tag("ul", *bars),
-        tag("p", says) if (says := f"{row.cost} {_rests(report, row)}".strip()) else "",
+        tag("p", says) if (says := f"{without_figures(row.cost)} {_rests(report, row)}".strip()) else "",
         _lines(row, box),
         kind="setting best" if row.recommended else "setting",
     )
@@ -184,6 +184,7 @@ def _what_bars_show(report: AuditReport, rows: Sequence[int]) -> str:
     says = []
     if any(told):
         says.append(f"Bars: the forecast change of each mean against the run, in points, with its {INTERVAL}. {POINT}")
+        says.append(_misses(report, report.plan[rows[told.index(True)]]))
     if not all(told):
         noise = push_noise(report.plan[0].tried_on)
         says.append(
@@ -191,4 +192,18 @@ def _what_bars_show(report: AuditReport, rows: Sequence[int]) -> str:
             f"{decimal(noise, 2)} may be noise."
         )
     hidden = len(report.rewards) - DRAWN
-    return " ".join([*says, *[f"{decimal(hidden, 0)} more rewards stand in the plan."] * (hidden > 0)])
+    return " ".join([*filter(None, says), *[f"{decimal(hidden, 0)} more rewards stand in the plan."] * (hidden > 0)])
+
+
+def _misses(report: AuditReport, row: Setting) -> str:
+    """Return a sentence on how far off forecasts were that were made of the first half of the log and tried on its
+    second half; "" where none was tried.
+
+    row: a setting with a forecast. Every setting has the same tried forecasts, which are of the run as it was.
+    """
+    told, off = row.forecast or {}, list[str]()
+    for reward in report.rewards[:DRAWN]:
+        missed = told[reward["name"]]["off_by"] if reward["name"] in told else None
+        if missed is not None and reward["range"]:
+            off.append(f"{reward['name']} by {decimal(100 * missed / reward['range'], 1)}")
+    return f"A forecast of this log's second half missed {listing(off)} points." if off else ""

@@ -22,6 +22,7 @@ from views.widgets.html import Html, fold, prose, show, tag
 from views.widgets.onward import onward
 
 __all__ = ["report_of_lab", "section"]
+CHECKS = "Each check, with its numbers"
 _MARKS = {  # 14 × 14, told apart by shape
     "helps": tag("path", d="M7,1L13,12H1Z"),
     "mixed": tag("path", d="M7,0L12,6H2ZM7,14L12,8H2Z"),
@@ -46,8 +47,8 @@ def report_of_lab(lab: State, gate: str) -> AuditReport:
 def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | None = None) -> mo.Html:
     """Return the section "What would GDPO change?".
 
-    It has the verdict, a line for each check in which GDPO changes something, and a fold with all other checks. Its
-    last line says that no normalisation puts the primary reward first.
+    It has what the checks say together, and a fold with a line for each check in which GDPO changes something, and with
+    all other checks. Its last line says that no normalisation puts the primary reward first.
 
     advice: the answers of the checks.
     report: the report on the rewards that are judged. None if no run is audited; the section then says how to get a
@@ -65,7 +66,8 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
         advice, "" if lab else on_page(report.caution + report.condition)
     )  # the caution would only say that it is one group
     told = [answer for answer in advice if answer.effect != "nothing"]
-    content = [tag("p", prose(sentence), kind="verdict-use"), tag("ul", *map(_row, told)), _unchanged(advice)]
+    checks = fold(CHECKS, tag("ul", *map(_row, told)), _unchanged(advice))
+    content = [tag("p", prose(sentence), kind="verdict-use"), checks]
     about = [tag("p", _of_paper(lab), kind="last")] if lab and lab.convention != "paper" else []
     last = tag("p", prose(priority(report)), kind="last")
     return show(tag("section", heading, *content, *about, last, kind="should"))
