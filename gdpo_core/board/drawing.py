@@ -44,7 +44,7 @@ def draw(state: State) -> dict:
         "shares": [side.shares for side in both],
         "percents": [[_share(x) for x in side.shares or ()] for side in both],
         "share_notes": share_notes(facts),
-        "pushes": [[signed(x) for x in side.collapsed.push] for side in both],
+        "pushes": [[signed(x) for x in side.pushes] for side in (facts.base, facts.chosen)],
         "lines": [list(both) for both in zip(arithmetic(left), arithmetic(right), strict=True)],
     }
 

@@ -16,6 +16,8 @@ from gdpo_core.shared.words import count
 ZERO = 1e-9  # an advantage of at most this size is round-off
 # How far off a common multiple an advantage may be, as a part of the largest one: an ε moves it as far.
 PROPORTIONAL = 1e-4
+# Digits of a push that round-off leaves alone: 0.125 is printed alike under every method, whatever its last bit is.
+PUSH_DIGITS = 9
 _Pairs = frozenset[tuple[int, int]]
 
 
@@ -189,6 +191,7 @@ def of_all(some: int, whole: int, noun: str) -> str:
 def _side(name: str, state: State, result: Result, pairs: _Pairs) -> Side:
     level, marks, collapsed = tuple(result.level), state.marks, result.collapsed
     several = [pair for tie in result.ties for pair in combinations(tie["answers"], 2)]
+    pushes = tuple(round(x, PUSH_DIGITS) for x in collapsed.push)
     pairs_tied = frozenset((i, j) for i, j in several if marks[i] != marks[j])
     return Side(
         name,
@@ -199,8 +202,8 @@ def _side(name: str, state: State, result: Result, pairs: _Pairs) -> Side:
         # Marks that differ by round-off may pay the same, and then the core counts no pair of them.
         round(collapsed.pairs_by_eps / collapsed.tied_pairs * len(pairs_tied)) if collapsed.tied_pairs > 0 else 0,
         frozenset((i, j) for i, j in pairs if level[i] > level[j]),
-        None if state.primary is None else collapsed.push[state.primary],
-        tuple(collapsed.push),
+        None if state.primary is None else pushes[state.primary],
+        pushes,
         None if result.shares is None else tuple(result.shares),
         result.factors.count(0),
     )
