@@ -287,14 +287,14 @@ def train_unchanged(as_given, graded, scenario, setup, train):
 
 @app.cell
 def train_why(methods, scenario, setup, train, unchanged):
-    below = html.div("below", train.panels.key(methods), train.train_words.why(scenario, setup, unchanged))
+    below = train.panels.key(methods), train.train_words.why(scenario, setup, unchanged)
     return (below,)
 
 
 @app.cell
 def train_guesses(guesses, predict, scenario):
     guessed = guesses.value if predict.value else None  # by set-up; None where nobody is asked
-    question = None if guessed is None or guessed[scenario.id] else html.div("predicting", guesses[scenario.id])
+    question = [] if guessed is None or guessed[scenario.id] else [guesses[scenario.id]]
     return guessed, question
 
 
@@ -312,7 +312,7 @@ def train_still(page, requested_scenario, train_open):
 
 @app.cell
 def train_curves(below, drawn, question):
-    show(question) if question else show(*drawn, below)
+    show(html.div("predicting", *question)) if question else show(*drawn, html.div("below", *below))
     return
 
 
@@ -577,13 +577,13 @@ def evidence_steps(ask_prompt, evidence, outcomes, prompt, verdicts):
 
 @app.cell
 def evidence_answers(choice, evidence, marks, prompt, ties, verdicts):
-    opened_prompt = html.div("opened-prompt", evidence.opened.prompt(verdicts, choice, marks, ties, prompt))
+    opened_prompt = [evidence.opened.prompt(verdicts, choice, marks, ties, prompt)]
     return (opened_prompt,)
 
 
 @app.cell
 def evidence_prompt(find, opened_prompt, search_note, step_back, step_on):
-    show(html.div("asking", step_back, step_on, find), search_note, opened_prompt)
+    show(html.div("asking", step_back, step_on, find), search_note, html.div("opened-prompt", *opened_prompt))
     return
 
 

@@ -169,11 +169,11 @@ def unused_pages(browser):
 @pytest.fixture
 def visit(browser, page_url, unused_pages):
     """Yield a function that opens the page as a new visitor. At the end of the test there must be no error in the
-    console, and no request to another host.
+    console, neither of the browser nor of a cell, and no request to another host.
     """
     visits, errors, hosts = [], [], set()
     heard = {
-        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+        "console": lambda told: errors.append(told.text) if told.type == "error" or "[STDERR]" in told.text else None,
         "pageerror": lambda error: errors.append(str(error)),
         "request": lambda request: hosts.add(urlsplit(request.url).hostname),
     }

@@ -29,6 +29,10 @@ NAMES = {
         "marimo._ast.cell.CellImpl.imported_namespaces",
     ),
     "refuse_unknown": ("marimo._server.api.deps.AppState.require_current_session",),
+    "stop_quietly": (
+        "marimo._runtime.runner.hooks_on_finish.CellNotificationUtils",
+        "marimo._runtime.runner.hooks_on_finish.MarimoAncestorStoppedError",
+    ),
     "render_once": ("marimo._output.md._render_markdown",),
     "send_no_editor": ("marimo._server.api.endpoints.assets.notebook_page_template",),
 }
@@ -51,7 +55,7 @@ def test_each_change_replaces_the_names_that_it_is_about(restored, change):
     before = {name: found(name) for name in NAMES[change]}
     getattr(patches, change)()
     kept = {name for name, was in before.items() if found(name) is was}
-    assert kept <= {"marimo._messaging.notification.NotificationMessage"}
+    assert kept <= {NAMES["decode_once"][1], NAMES["stop_quietly"][1]}  # they are used, and stay as they are
 
 
 def test_messages_are_decoded_as_marimo_decodes_them(restored):
@@ -62,6 +66,25 @@ def test_messages_are_decoded_as_marimo_decodes_them(restored):
     encode = import_module("marimo._messaging.serde").serialize_kernel_message
     for message in (notification.CompletedRunNotification(), notification.InterruptedNotification()):
         assert fast(encode(message)) == plain(encode(message)) == message
+
+
+def test_a_cell_below_one_that_stopped_is_cleared_without_a_word_and_an_error_is_told(restored, monkeypatch):
+    patches.stop_quietly()
+    hooks, sent = import_module("marimo._runtime.runner.hooks_on_finish"), []
+    monkeypatch.setattr(
+        "marimo._messaging.notification_utils.broadcast_notification", lambda one, **_: sent.append(one)
+    )
+    cells = {name: SimpleNamespace(runtime_state="idle") for name in ("below stop", "below error")}
+    told = SimpleNamespace(
+        graph=SimpleNamespace(cells=cells),
+        cancelled_cells={"stop": {"below stop"}, "error": {"below error"}},
+        exceptions={"stop": hooks.MarimoStopError(None), "error": ValueError("no")},
+        execution_ids={},
+    )
+    hooks._send_cancellation_errors(told)
+    quiet, loud = sent
+    assert quiet.cell_id == "below stop" and quiet.output.mimetype == "text/plain" and quiet.output.data == ""
+    assert loud.cell_id == "below error" and loud.output.data[0].raising_cell == "error"
 
 
 CELLS = ["x = 1", "import numpy as np\nimport os.path", "def f():\n    return y;", "mo.md('''\n  a\n''')", "x;", ""]

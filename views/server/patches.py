@@ -30,7 +30,7 @@ def apply(at_end: Callable[[], None] = lambda: None, early: str = "") -> None:
     """
     ends, draws = functools.partial(forget_sessions, at_end), functools.partial(draw_early, early)
     speed = (cache_entry_points, decode_once, render_once, cache_cells, send_no_editor, draws)
-    for change in (ends, refuse_unknown, *speed):
+    for change in (ends, refuse_unknown, stop_quietly, *speed):
         with contextlib.suppress(ImportError, AttributeError, OSError):
             change()
 
@@ -74,6 +74,27 @@ def refuse_unknown() -> None:
         return session
 
     state.require_current_session = require_current_session
+
+
+def stop_quietly() -> None:
+    """Make marimo clear a cell whose ancestor was stopped by `mo.stop`, and not send an error for it.
+
+    The chapters that are not open yet are stopped so. A browser writes every such error into its console, where the 78
+    lines of an arrival hide what a reader may look for.
+    """
+    hooks = import_module("marimo._runtime.runner.hooks_on_finish")
+    told, stopped = hooks.CellNotificationUtils, hooks.MarimoAncestorStoppedError
+
+    class Told(told):  # type: ignore[misc, valid-type]
+        @staticmethod
+        def broadcast_error(data: Any, clear_console: bool, cell_id: Any, execution_id: str | None = None) -> None:
+            if isinstance(data[0], stopped):
+                told.broadcast_empty_output(cell_id=cell_id, status=None)
+            else:
+                told.broadcast_error(data, clear_console, cell_id, execution_id)
+
+    told.broadcast_empty_output, told.broadcast_error  # noqa: B018
+    hooks.CellNotificationUtils = Told
 
 
 def cache_entry_points() -> None:
