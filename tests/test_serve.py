@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -373,3 +374,13 @@ def test_an_answer_that_broke_off_is_not_kept():
     app = assets.compressed(sent)
     ask(app, path, accept_encoding="gzip")
     assert gzip.decompress(ask(app, path, accept_encoding="gzip")[2]) == b"".join(halves)
+
+
+@pytest.mark.slow
+def test_an_export_of_the_page_prints_nothing_but_what_its_cells_print(tmp_path):
+    # marimo tells of each variable of a cell, and stumbles over one that is a text of another type, such as Markup.
+    command = [sys.executable, "-m", "marimo", "export", "html", "app.py", "--no-sandbox", "-o", tmp_path / "page.html"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    printed = [line for line in (ran.stdout + ran.stderr).splitlines() if line]
+    assert ran.returncode == 0 and [line.split()[0] for line in printed] == ["grpo", "gdpo"], printed
+    assert "GRPO cannot tell" in (tmp_path / "page.html").read_text("utf-8")
