@@ -159,6 +159,9 @@ def lab_book_ranking(page, ratings):
 @app.cell
 def lab_next():
     mo.md(f"""
+    One group is no training. Where models were trained, GDPO led in some comparisons and GRPO in others:
+    [Evidence →](?at=evidence)
+
     [Next: does a policy learn better with GRPO or with GDPO? Train →](?at=train)
 
     {html.lesson()}

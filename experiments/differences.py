@@ -29,11 +29,11 @@ from gdpo_core.intervals import half_width
 DATA = Path(__file__).resolve().parent.parent / "data"
 TABLE, OUTLINE = DATA / "trained.csv", DATA / "trained_curves.parquet"
 NO_STD_CURVES = DATA / "no_std.parquet"
-GATED, BEHIND_GATE = "gated", "behind the gate"
+GATED, BEHIND_GATE = "gated", "gated conciseness"
 EVERY = 5  # a point of a curve stands for so many steps
 # What the set-ups of a group share, in the order in which they are shown.
 TEN, FIVE, FASTER, COLD = (
-    "A model that was warmed up, ten seeds",
+    "A model warmed up by imitation, ten seeds",
     "The same model, five seeds",
     "The same model at a higher learning rate, five seeds",
     "Two models that start from random weights, five seeds",

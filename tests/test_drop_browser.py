@@ -164,7 +164,7 @@ def test_nothing_in_the_head_stands_on_anything_else_at_any_width_or_on_paper(vi
 def test_one_flip_is_asked_until_a_mark_is_flipped(visit):
     page = visit()
     ask, invited = page.locator(".ask"), page.locator(".invited input")
-    assert ask.inner_text() == "Your turn: fail correct for answer 1."
+    assert ask.inner_text() == "Your turn: untick correct for answer 1."
     assert invited.count() == 1 and invited.get_attribute("aria-label") == "Answer 1, correctness, passed"
     assert page.get_by_role("button", name="Sort by GDPO").count() == 0
     assert invited.evaluate("one => getComputedStyle(one).animationName") == "none", "nothing moves unasked"

@@ -221,7 +221,7 @@ def test_every_sentence_holds_at_every_setting(choice):
 
     # GRPO without std orders the answers to a prompt as GRPO does.
     shown = told(breaking.table_of_methods(choice, first))
-    assert f"GRPO {tied:,} {wrong:,} compared with" in shown and f"GRPO without std {tied:,} {wrong:,} −" in shown
+    assert f"GRPO {tied:,} {wrong:,} 0 (compared with)" in shown and f"GRPO without std {tied:,} {wrong:,} −" in shown
     assert f"GDPO {sum(o[1][1] for _, o in plain):,} {gdpo_wrong:,} −" in shown
 
     everything = [

@@ -190,13 +190,13 @@ def means():
     # Of the gated set-up, this table has conciseness behind the gate, and that of the runs above has it without.
     for row in rows_of("no_std.parquet"):
         gated = (row["setup"], row["reward"]) == ("gated", "conciseness")
-        add(row["setup"], "grpo_no_std", row, "behind the gate" if gated else row["reward"], row["mean"])
+        add(row["setup"], "grpo_no_std", row, "gated conciseness" if gated else row["reward"], row["mean"])
     methods = {"as it ran": "grpo", "GDPO": "gdpo"}
     for row in rows_of("forecasts.parquet"):
         if row["setup"] in ("correlated", "dense", "weights", "scale") and row["row"] in methods:
             add(row["setup"], methods[row["row"]], row, row["reward"], row["mean"])
         if (row["setup"], row["row"], row["reward"]) == ("gated", "as it ran", "conciseness"):
-            add("gated", "grpo", row, "behind the gate", row["mean"])
+            add("gated", "grpo", row, "gated conciseness", row["mean"])
     ran = {case.learner + "-" + case.name: case.method for case in (*learners.CASES, *learners.LATER_CASES)}
     for row in rows_of("learners.parquet"):
         setup = row["learner"] + "-" + row["setup"]
@@ -230,7 +230,7 @@ def test_a_set_up_is_alike_where_every_reward_is_0_or_1_and_pays_the_same():
     marks = {"correctness", "style", "conciseness", "strict", "on_topic", "closed"}
     for row in trained.load_differences():
         rewards = {other.reward for other in trained.load_differences() if other.setup == row.setup} - {
-            "behind the gate"
+            "gated conciseness"
         }
         assert row.alike == (rewards <= marks and row.setup not in ("pays_5", "scale"))
 
@@ -265,8 +265,9 @@ def test_headline_and_sentence_count_what_a_plain_loop_counts():
 def test_what_training_says_of_breaking_ties_follows_its_sign():
     found = breaking.of_correctness("equal")
     said = breaking.in_training(found)
-    assert "Training says no." in said and "1.2 points less under GDPO" in said and "it learnt 2.1 points less" in said
-    for gdpo, says in (((3, 2, 4), "Training says yes."), ((0.2, -1, 1.4), "Training shows no clear help.")):
+    assert "**Training says no, in the set-up “Equal pay”:**" in said
+    assert "1.2 points less under GDPO" in said and "it learnt 2.1 points less" in said
+    for gdpo, says in (((3, 2, 4), "**Training says yes, in"), ((0.2, -1, 1.4), "**Training shows no clear help, in")):
         other = replace(found["gdpo"], **dict(zip(("difference", "low", "high"), gdpo, strict=True)))
         assert says in breaking.in_training(found | {"gdpo": other})
 

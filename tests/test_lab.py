@@ -92,7 +92,7 @@ def test_the_first_picture_is_one_wrong_answer_among_seven_right_ones():
     assert "The push on correctness, which is its correlation with the advantages, is 0.00 under GRPO and +0.36" in said
     hurt = text_of(" ".join(draw(SHEETS[1].state)["verdict"]))
     assert "in 15 pairs. GDPO ranks the right answer higher in 12 and the wrong answer higher in 3 (for example" in hurt
-    less = "is +0.59 under GRPO and +0.46 under GDPO, so GDPO's update raises correctness less."
+    less = "is +0.59 under GRPO and +0.46 under GDPO, so in this group GDPO's update raises correctness less."
     assert hurt.endswith(f"{less} GRPO does not raise style: the push on it is 0.00 under GRPO and +0.36 under GDPO.")
 
 

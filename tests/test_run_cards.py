@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 from helpers import text_of
+from msgspec import structs
 
 import gdpo_audit as ga
 from gdpo_audit.report.pages import html
 from gdpo_audit.report.pages.cards import cards, chosen, effects_of
-from gdpo_audit.trials.recommending import without_figures
+from gdpo_audit.thresholds import push_noise
+from gdpo_audit.trials.recommending import with_interval_alone, without_figures
 from views.chapters.run.log import audit_log, read_log
 from views.chapters.run.samples import SAMPLES
 
@@ -72,6 +74,15 @@ def test_what_forecasts_of_the_log_missed_by_stands_once_below_the_cards():
     assert "missed" not in text_of(drawn(report_of("published_answers.zip", "correctness")))  # nothing is forecast
 
 
+def test_a_card_calls_a_setting_as_good_where_noise_alone_parts_it_from_the_recommended_one():
+    report = report_of("pays_5_grpo", "correctness")
+    states = re.findall(r"Row (\d) of the plan · ([^<]*)<", drawn(report))
+    assert states == [("1", "Recommended"), ("2", "As good for correctness, by this log"), ("3", "Changes the task")]
+    push = {**report.plan[2].push, "correctness": report.plan[1].push["correctness"] - 2 * push_noise(4800)}
+    less = replace(report, plan=[*report.plan[:2], structs.replace(report.plan[2], push=push), *report.plan[3:]])
+    assert "Row 2 of the plan · Not recommended" in drawn(less)
+
+
 def test_a_gate_says_on_its_card_what_it_lets_count():
     words = text_of(drawn(report_of("pays_5_grpo", "correctness")))
     assert "Let conciseness count only where correctness reaches 1" in words and "gated by" not in words
@@ -104,5 +115,6 @@ def test_the_verdict_of_the_page_leaves_the_cost_to_its_card():
     report = report_of("pays_5_grpo", "correctness")
     words = text_of(str(html.front(report)))
     best = next(row for row in report.plan if row.recommended)
-    assert words.count(without_figures(best.cost)) == 1 and report.first_step in words
+    assert words.count(without_figures(best.cost)) == 1 and with_interval_alone(report.first_step) in words
+    assert report.first_step in text_of(str(html.body(report)))
     assert text_of(str(html.body(report))).count(best.cost) == 1  # the file has no cards, and says it in its verdict

@@ -743,17 +743,17 @@ def _(p, push):
 
 @rule(
     r"The push on correctness, which is its correlation with the advantages, is (\S+) under GRPO and (\S+) under {N}(, "
-    r"so {n}'s update raises correctness (?:more|less)|, so neither update raises correctness|, so {n}'s update raises "
-    r"correctness and {n}'s does not|)\."
+    r"so in this group {n}'s update raises correctness (?:more|less)|, so in this group neither update raises "
+    r"correctness|, so in this group {n}'s update raises correctness and {n}'s does not|)\."
 )
 def _(p, before, after, name, then):
     pushes = x, y = p.push(0), p.push(1)
     better, worse = ("GRPO", name) if x > y else (name, "GRPO")
-    expected = f", so {name}'s update raises correctness {'more' if y > x else 'less'}"
+    expected = f", so in this group {name}'s update raises correctness {'more' if y > x else 'less'}"
     if max(pushes) < 0.005:
-        expected = ", so neither update raises correctness"
+        expected = ", so in this group neither update raises correctness"
     elif min(pushes) < 0.005:
-        expected = f", so {better}'s update raises correctness and {worse}'s does not"
+        expected = f", so in this group {better}'s update raises correctness and {worse}'s does not"
     if p.state.method == "grpo_no_std":  # whose steps have another length, so that the sentence after this one says so
         expected = ""
     return near(before, x) and near(after, y) and then == expected

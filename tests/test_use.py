@@ -184,7 +184,7 @@ def asked(report, of_run=False, **changes):
 def test_the_verdict_and_the_checks_below_it_never_disagree(default):
     """Training decides; the push on a few answers speaks for nothing, and against GDPO alone."""
     for options, begins in [
-        ({}, "**GRPO, or either.**"),  # GDPO pushes correctness more, and trained it was no better
+        ({}, "**GRPO is enough.**"),  # GDPO pushes correctness more, and trained it was no better
         ({"pays": (1.0, 1.0, 5.0)}, "**GDPO.**"),
         ({"pays": (10.0, 1.0, 1.0)}, "**Not as it stands:** GDPO pushes correctness less than GRPO does."),
         ({"weights": (2.0, 1.0, 1.0)}, "**GRPO, with a larger weight on what matters.**"),
@@ -199,7 +199,7 @@ def test_the_verdict_and_the_checks_below_it_never_disagree(default):
         assert "Yes" not in below and (
             "GDPO helps" not in below or "only training shows whether more is learnt" in below
         )
-    assert "What would GDPO change? by the push on these answers alone; the verdict stands above" in text_of(
+    assert "What would GDPO change? by the push on these answers; the verdict above goes by training" in text_of(
         should(report, default)
     )
 

@@ -133,8 +133,9 @@ def priority(report: AuditReport) -> str:
     """Return sentences that say that no normalisation puts the primary reward first, but a weight or a gate may."""
     first = report.run["primary"] or "the reward that matters most"
     return (
-        f"No normalisation knows that **{first}** matters most. A larger weight on {first} says so. So does a gate, "
-        f"behind which another reward counts only where {first} is reached; elsewhere it has to have its worst value."
+        f"If **{first}** matters most, no normalisation knows it. A larger weight on {first} says so. So does a gate, "
+        f"which lets another reward count only where {first} is reached; elsewhere that reward has to have its worst "
+        "value."
     )
 
 

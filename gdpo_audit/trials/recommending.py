@@ -87,7 +87,8 @@ def _passed_over(f: Facts, rows: Sequence[Setting], best: Setting) -> str:
     n, row = max(more, key=lambda pair: direction * pair[1].push[first])
     why = "takes more from the other rewards"
     if row.gate is not None:
-        why = f"counts {row.gate['reward']} only where {gate_opens(row.gate)}, which is another task: yours to choose"
+        gated = f"counts {row.gate['reward']} only where {gate_opens(row.gate)}"
+        why = f"{gated}, which changes the task: that is yours to choose"
     elif _may_get_worse(row, first, direction):
         why = "its forecast does not exclude a loss"
     down = " down" * (direction < 0)
@@ -227,7 +228,8 @@ def _arrow(row: Setting, ran: Setting, name: str) -> str:
 
 def _in_points(told: ForecastPart, width: float) -> str:
     """Return words for a forecast change of a mean, in points of the reward's range, with the interval; the bracket of
-    the interval is left open. If the interval holds 0, they do not say in which direction the mean would change.
+    the interval is left open. If the interval holds 0, they do not say in which direction the mean would change, unless
+    an end of it is printed as 0.
 
     told: a forecast of which no number is None. What its test on the log was off by follows.
     width: the range of the reward.
@@ -236,6 +238,8 @@ def _in_points(told: ForecastPart, width: float) -> str:
     "would be 12 points lower (80 % interval 7 to 17; a forecast of this log's second half missed by 1"
     >>> _in_points({"difference": 0.2, "low": -0.1, "high": 0.5, "why": "", "off_by": 0.0}, 10.0)[:66]
     'may rise or fall (forecast +2.0 points, 80 % interval −1.0 to +5.0'
+    >>> _in_points({"difference": -0.02, "low": -0.06, "high": 0.0001, "why": "", "off_by": 0.0}, 1.0)[:65]
+    'may fall or stay (forecast −2.0 points, 80 % interval −6.0 to 0.0'
     """
     figures = told["difference"], told["low"], told["high"], told["off_by"]
     difference, low, high, off = (100 * (x or 0.0) / width for x in figures)
@@ -246,7 +250,9 @@ def _in_points(told: ForecastPart, width: float) -> str:
         return f"would hardly change ({INTERVAL} {signed(low, places)} to {signed(high, places)}; {missed}"
     if low * high <= 0:
         ends = f"{INTERVAL} {signed(low, places)} to {signed(high, places)}"
-        return f"may rise or fall (forecast {signed(difference, places)} points, {ends}; {missed}"
+        one_way = "may fall or stay" if round(high, places) <= 0 else "may rise or stay"
+        may = "may rise or fall" if round(low, places) < 0 < round(high, places) else one_way
+        return f"{may} (forecast {signed(difference, places)} points, {ends}; {missed}"
     nearer, further = (decimal(x, places) for x in sorted((abs(low), abs(high))))
     return f"would be {size} {'point' if size == '1' else 'points'} {way} ({INTERVAL} {nearer} to {further}; {missed}"
 
@@ -261,6 +267,16 @@ def without_figures(cost: str) -> str:
     'It may have a cost: b may rise or fall.'
     """
     return re.sub(rf" \((?:forecast [^()]*, )?{INTERVAL} [^()]*\)", "", cost)
+
+
+def with_interval_alone(effect: str) -> str:
+    """Return what a setting does without what follows the interval in the bracket that `effect` writes: what a forecast
+    of the log missed, and the push.
+
+    >>> with_interval_alone("Use GDPO: a would be 2 points higher (80 % interval 1 to 3; missed by 0.1; push 0 → 1).")
+    'Use GDPO: a would be 2 points higher (80 % interval 1 to 3).'
+    """
+    return re.sub(rf"({INTERVAL} [^();]*);[^()]*\)", r"\1)", effect)
 
 
 # --- no change, or a decision -----------------------------------------------------------------------------------------

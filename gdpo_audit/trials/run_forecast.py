@@ -38,7 +38,7 @@ OF_WHAT = (
     "random weights, 12 of 39, with 26 of 29 directions right: there, believe the direction alone."
 )
 
-DIRECTION_ALONE = "For a model that started from random weights, believe the direction alone."
+DIRECTION_ALONE = "If the model started from random weights, believe the direction alone."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,7 @@ function makeHead({ names, labels, many, choices, now, set, sort, restart, refus
   // Ask the reader to fail a mark of an answer; without one nothing is asked any more. The line keeps its place.
   function invite(wanted) {
     ask.style.visibility = wanted ? "" : "hidden";
-    if (wanted) ask.replaceChildren(make("b", {}, "Your turn:"), " fail ", make("b", { class: `r${wanted.k}` }, labels[wanted.k]), ` for answer ${wanted.answer + 1}.`);
+    if (wanted) ask.replaceChildren(make("b", {}, "Your turn:"), " untick ", make("b", { class: `r${wanted.k}` }, labels[wanted.k]), ` for answer ${wanted.answer + 1}.`);
   }
 
   // Bring all controls up to the state of the board, which needs no answer from Python.

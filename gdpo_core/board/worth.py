@@ -164,8 +164,8 @@ def _pushes(facts: BoardFacts, first: str) -> str:
     if not same_step("grpo", facts.state.method):
         return f"{told}. {OTHER_STEPS}"
     if max(before, after) <= 0:
-        return f"{told}, so neither update {raise_}s {first}."
+        return f"{told}, so in this group neither update {raise_}s {first}."
     more, less = (chosen, base) if after > before else (base, chosen)
     if min(before, after) <= 0:
-        return f"{told}, so {more.name}'s update {raise_}s {first} and {less.name}'s does not."
-    return f"{told}, so {chosen.name}'s update {raise_}s {first} {'more' if after > before else 'less'}."
+        return f"{told}, so in this group {more.name}'s update {raise_}s {first} and {less.name}'s does not."
+    return f"{told}, so in this group {chosen.name}'s update {raise_}s {first} {'more' if after > before else 'less'}."

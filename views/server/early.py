@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from gdpo_core.shared.board_files import CODE, EXPORT, STYLE
 from gdpo_core.shared.json_files import read_json
 from gdpo_core.shared.markup import Html, data, script, style, table, tag
-from views.widgets.first_words import what_methods_do
+from views.widgets.first_words import CHOOSE, what_methods_do
 
 _HERE = Path(__file__).parent
 _MARKDOWN = "markdown prose dark:prose-invert contents"  # the classes of what marimo makes of Markdown
@@ -69,7 +69,7 @@ def _claim(early: Early) -> Html:
 
 def _request(early: Early) -> Html:
     """Return the request of the first task and the titles of all, as `marimo` draws its radio buttons."""
-    words = tag("span", tag("span", "Where", kind="segments large"), kind="paragraph")
+    words = tag("span", tag("span", CHOOSE, kind="segments large"), kind="paragraph")
     words = tag("span", words, kind=_MARKDOWN)
     label = tag("label", words, kind="text-sm font-medium leading-none font-prose")
     options = (
@@ -81,7 +81,7 @@ def _request(early: Early) -> Html:
         )
         for (_, title), looks in zip(early["tasks"], _chosen(len(early["tasks"])), strict=True)
     )
-    group = tag("div", *options, kind="grid grid-flow-col gap-4", role="radiogroup", aria_label="Where")
+    group = tag("div", *options, kind="grid grid-flow-col gap-4", role="radiogroup", aria_label=CHOOSE)
     heading = tag("div", label, kind="inline-flex items-center m-0 p-0")
     looks = "mo-label inline-flex pt-0 pb-0 pl-0 flex-row items-center gap-x-1.5 pr-2 w-fit"
     choice = tag("div", heading, group, kind=looks)

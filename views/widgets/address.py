@@ -17,7 +17,7 @@ CHAPTERS = {"lab": "Lab", "train": "Train", "evidence": "Evidence", "run": "Your
 # The deeds: what a reader may try, one after each idea.
 DEEDS = {
     "tie": "make GDPO tie answers with different marks too.",
-    "order": "give correctness a weight at which no wrong answer stands above a right one.",
+    "order": "give correctness a weight at which no wrong answer gets a larger advantage than a right one.",
     "guess": "switch on “Predict first” and predict three of them.",
     "worse": "find another prompt that GDPO makes worse.",
     "own": "open a group from your own run.",

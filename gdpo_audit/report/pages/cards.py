@@ -10,9 +10,9 @@ from gdpo_audit.facts.claims import rests_on, taken_for_granted
 from gdpo_audit.report.audit_report import AuditReport
 from gdpo_audit.report.pages.courses import DRAWN
 from gdpo_audit.report.pages.sliders import reward_look
-from gdpo_audit.report.summary import comparable, named_first
+from gdpo_audit.report.summary import comparable, named_first, wanted
 from gdpo_audit.thresholds import push_noise
-from gdpo_audit.trials.recommending import INTERVAL, POINT, without_figures
+from gdpo_audit.trials.recommending import INTERVAL, POINT, rises, without_figures
 from gdpo_audit.trials.setting import Setting
 from gdpo_core.pushing import OTHER_STEPS, same_step
 from gdpo_core.shared.markup import Html, fold, join, tag
@@ -126,17 +126,31 @@ def _card(report: AuditReport, n: int, effects: Sequence[_Effect], end: float, b
         words = tag("span", tag("b", named_first(report, reward["name"])), tag("span", effect.words), kind="of")
         bars.append(tag("li", words, _bar(effect, end), kind=reward_look(k)))
     title = " ".join(filter(None, (row.do, row.only_if))) if row.recommended or row.gate else row.title
-    state = "Not recommended" if report.run["primary"] else "Tried on this log"
-    state = "Recommended" if row.recommended else state
     return tag(
         "section",
-        tag("p", f"Row {n} of the plan · {state}", kind="state"),
+        tag("p", f"Row {n} of the plan · {_state(report, row)}", kind="state"),
         tag("h3", title),
         tag("ul", *bars),
         tag("p", says) if (says := f"{without_figures(row.cost)} {_rests(report, row)}".strip()) else "",
         _lines(row, box),
         kind="setting best" if row.recommended else "setting",
     )
+
+
+def _state(report: AuditReport, row: Setting) -> str:
+    """Return in a few words how a setting of the plan stands beside the one that is recommended. It is as good where
+    neither pushes the primary reward more than the other does, by more than noise; a gate changes the task.
+    """
+    first, best = report.run["primary"], next((row for row in report.plan if row.recommended), None)
+    if first is None or row is best:
+        return "Tried on this log" if first is None else "Recommended"
+    if best is None or not same_step(row.method, best.method):
+        return "Not recommended"
+    if row.gate is not None:
+        return "Changes the task"
+    direction = wanted(report)[first]
+    apart = rises(row, best, first, direction) or rises(best, row, first, direction)
+    return "Not recommended" if apart else f"As good for {first}, by this log"
 
 
 def _rests(report: AuditReport, row: Setting) -> str:

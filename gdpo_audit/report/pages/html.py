@@ -35,7 +35,7 @@ from gdpo_audit.report.sections import (
 from gdpo_audit.report.summary import answered, comparable, severity_counts, value
 from gdpo_audit.report.tables import TextTable
 from gdpo_audit.report.verdict import POINTS
-from gdpo_audit.trials.recommending import POINT
+from gdpo_audit.trials.recommending import POINT, with_interval_alone
 from gdpo_audit.trials.what_if import WhatIf
 from gdpo_core.shared import theme
 from gdpo_core.shared.errors import expect
@@ -161,14 +161,21 @@ def _first(report: AuditReport, say: Say = str, chosen: Html | str = "") -> Html
     """Return what comes first in a report: what to do, what ran, and the picture that `opening` draws.
 
     say: rewrites a sentence of the audit for the page.
-    chosen: the cards of settings, which stand before the picture. They say what the settings cost and what a point is,
-        so that the verdict does not say it once more.
+    chosen: the cards of settings, which stand before the picture. They say what the settings cost, what a point is, and
+        what a forecast of the log missed by, so that the verdict does not say it once more.
     """
+    first = with_interval_alone(report.first_step) if chosen else report.first_step
     told = [row.cost for row in report.plan if chosen and (row.recommended or row.held_back)]
     told += [POINTS] * (text(POINT) in chosen)
     left = " ".join(reduce(lambda words, sentence: words.replace(sentence, ""), told, report.further).split())
     further = f" {say(left)}" if left else ""
-    verdict = tag("p", say(report.caution), tag("b", say(report.first_step)), further, kind="verdict-line")
+    verdict = tag(
+        "p",
+        say(report.caution),
+        tag("b", say(first)),
+        further,
+        kind="verdict-line",
+    )
     return join(verdict, tag("p", report.what_ran, kind="what-ran"), chosen, opening(report), _reading(report, say))
 
 

@@ -35,13 +35,11 @@ def in_training(differences: dict[str, Difference]) -> str:
     differences: by method, in a set-up where all marks weigh the same.
     """
     gdpo, no_std = differences["gdpo"], differences["grpo_no_std"]
-    bold = (
-        "Training says yes." if gdpo.leads else "Training says no." if gdpo.trails else "Training shows no clear help."
-    )
+    says = "says yes" if gdpo.leads else "says no" if gdpo.trails else "shows no clear help"
     return (
-        f"**{bold}** In the set-up “{gdpo.title}” the model learnt correctness {_than(gdpo)} under GDPO than under "
-        f"GRPO. Under GRPO without std, which ties what GRPO ties, it learnt {_than(no_std)}: ties alone did not "
-        "decide what was learnt."
+        f"**Training {says}, in the set-up “{gdpo.title}”:** the model learnt correctness {_than(gdpo)} under GDPO "
+        f"than under GRPO. Under GRPO without std it learnt {_than(no_std)}. That method ties what GRPO ties, so "
+        "ties alone did not decide what was learnt."
     )
 
 
@@ -61,7 +59,7 @@ def table_of_methods(choice: Choice, first: Pairs) -> Html:
     rows = []
     for method in COMPARED:
         counts = first.order("gdpo" if method == "gdpo" else "grpo", choice.weight)
-        results = (interval(by[method]) if method in by else "compared with" for by in trained)
+        results = (interval(by[method]) if method in by else "0 (compared with)" for by in trained)
         rows.append([NAMES[method], count(counts.tied), count(counts.wrong), *results])
     head = ["", "tied", "wrong order", "trained, equal weights", "trained, correctness weighs 2"]
     caption = (

@@ -76,7 +76,7 @@ def how_many_held(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     before = (
         f"In each of {several} the audit of chapter 4 saw the first {FROM} steps of one run. It forecast by how many "
         f"points the mean of each reward over {_steps()} steps would change under another method, other weights or a "
-        f"gate, in all under {len(settings)} such settings. (A gated reward counts only where another one is passed.)"
+        f"gate, {len(settings)} such settings in all. (A gated reward counts only where another one is passed.)"
     )
     after = (
         f"Then the model was trained under these settings. **In {right} cases where a mean changed by "

@@ -91,12 +91,12 @@ def trained_headline() -> str:
 def lead_of_trained() -> Html:
     """Return the sentences below the headline: what was trained, what a dot is, and when a method leads."""
     rows = of_gdpo(load_differences())
-    setups = count(len({row.setup for row in rows}), "set-up")
+    setups, least = count(len({row.setup for row in rows}), "set-up"), count(round(LEAST), "point")
     says = (
-        f"We trained small language models in TRL under GRPO and under GDPO, in {setups}. That makes {len(rows)} "
-        "comparisons, one for each reward: a blue dot says how much more of it GDPO taught, in points. A method leads "
-        f"if it is ahead by at least {count(round(LEAST), 'point')} and the {percent(CONFIDENCE)} interval leaves out "
-        "0."
+        f"We trained language models of at most {PARAMETERS:,} parameters in TRL, with Adam, under GRPO and under "
+        f"GDPO, in {setups}. That makes {len(rows)} comparisons, a blue dot for each: right of 0 the reward's mean "
+        f"over the run was better under GDPO, left of 0 under GRPO. A method leads if it is ahead by at least {least} "
+        f"and the {percent(CONFIDENCE)} interval leaves out 0."
     )
     return tag("div", tag("p", says, kind="paragraph"), kind="markdown")
 
@@ -114,7 +114,7 @@ def where_in_words(rows: Sequence[Difference]) -> str:
     return (
         f"**Where rewards differ in scale, GDPO moves learning from one reward to another: it leads in {good} of "
         f"{len(differ)} and trails in {bad}. Where all rewards are passes and fails that pay alike, it leads in "
-        f"{leads or 'none'} of {len(alike)} and trails in {trails or 'none'}**; the largest difference is {most} "
+        f"{leads or 'none'} of {len(alike)} and trails in {trails or 'none'}**; there the largest difference is {most} "
         "points."
     )
 
@@ -194,8 +194,9 @@ def _area(rows: Sequence[Difference], shared: Sequence[Difference], chosen_from:
     ticks = [
         tag("span", signed(x, 0), style=f"left: {at(x)}%") for x in range(step * ceil(least / step), most + 1, step)
     ]
-    sides = tag("span", "← GRPO leads"), tag("span", "GDPO leads →")
     shown = [method for method in ("gdpo", WITHOUT_STD) if any(row.method == method for row in rows)]
+    leader = "GDPO" if len(shown) == 1 else "other"
+    sides = tag("span", "← GRPO leads"), tag("span", f"{leader} leads →")
     keys = (join(tag("i", kind=method), NAMES[method]) for method in shown)
     axis = tag("div", *keys, kind="forest-key"), tag("p", *sides, kind="forest-sides"), tag("p", *ticks)
     drawn = [_block(list(rewards), at, bool(chosen_from)) for _, rewards in groupby(rows, key=lambda row: row.setup)]

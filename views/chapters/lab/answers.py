@@ -16,7 +16,7 @@ from gdpo_core.board.state import BASE, PAYS, State
 from gdpo_core.shared.markup import Html, tag
 from gdpo_core.shared.words import listing
 from views.bfcl import REWARDS, Task, grade_all
-from views.widgets.first_words import what_methods_do
+from views.widgets.first_words import CHOOSE, what_methods_do
 from views.widgets.html import element
 from views.widgets.nav import Nav
 
@@ -179,7 +179,7 @@ def task_choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
     """
     titles = {task.id: task.title for task in tasks}
     linked = titles[page.restore("lab-task", titles, next(iter(titles)))]
-    label = tag("span", "Where", kind="segments large")
+    label = tag("span", CHOOSE, kind="segments large")
     return mo.ui.radio({task.title: task for task in tasks}, linked, inline=True, label=label)
 
 

@@ -41,7 +41,7 @@ def grading() -> Html:
         "leaderboard whose own checker is stricter: it asks for exact types.",
         "style: the answer is a bare Python call, and every value has the documented type and spelling.",
         "conciseness: no call and no argument can be deleted without changing what is computed; text around the calls "
-        "does not count. In the request about a coat, which the selector “Where” above the board offers, conciseness "
+        "does not count. In the request about a coat, which the row “Cases” above the board offers, conciseness "
         "is not a mark but a score between 0 and 1, which works like a penalty on length: the fewer characters an "
         "answer has, the nearer its score is to 1.",
     )

@@ -22,7 +22,7 @@ from views.widgets import glossary
 WAY_TITLES = {"equal": "Steps of equal size", "published": "Each as published", "neither": "Without the batch step"}
 UNDER = {"equal": "With steps of equal size", "published": "As published", "neither": "Without the batch step"}
 HEADLINES = {  # of 60 characters at most, so that each stays on one line
-    "equal": "On coins of unequal scale GDPO helps SGD, but not Adam.",
+    "equal": "Where scales differ, GDPO is faster with SGD, not with Adam.",
     "published": "As published, GDPO also gains where successes are rare.",
     "neither": "Without the batch step, longer steps look like better ones.",
 }
@@ -54,8 +54,8 @@ def lead(setup: Setup) -> Html:
         chooses = f" that chooses among {word(len(setup.p0))} answers. "
         trained = join(f"For {epochs} we train a toy ", policy, chooses, "Each answer earns what its marks pay. ")
         return join(trained, tag("b", "Look at which answer ends near 1."))
-    coins = f" of {count(len(setup.p0), 'coin')}: a coin stands for a mark of the Lab. "
-    trained = join(f"For {epochs} we train a toy ", policy, coins, "The curves show how their pass rates converge. ")
+    coins = f" of {count(len(setup.p0), 'coin')}: a coin is a mark of the Lab, its 1 a pass. "
+    trained = join(f"For {epochs} we train a toy ", policy, coins, "The curves show how likely a 1 becomes. ")
     return join(trained, tag("b", f"Look at where each crosses {LEARNT:g}."))
 
 
@@ -104,8 +104,8 @@ def comparison_counts(
     ends += f"{rest}{f' (in {never} neither method gets there)' if never else ''}. "
     answers = word(len(arms[0].setup.p0))
     conflicts = (
-        f"In {len(arms)} more set-ups the rewards conflict: there the policy ends up giving one of {answers} answers, "
-        "the right one or another."
+        f"In {len(arms)} more set-ups the rewards conflict: there the policy settles on one of {answers} answers, of "
+        "which one is right."
     )
     return join(tag("b", UNDER[comparison]), ends, _dashed(uncounted), conflicts)
 
@@ -122,7 +122,8 @@ def _dashed(set_ups: Sequence[Scenario]) -> str:
     if not set_ups:
         return ""
     (scenario,) = set_ups
-    return f"“{scenario.title}”, which is dashed, belongs to the comparison “{WAY_TITLES[scenario.setup.comparison]}”. "
+    made_for = WAY_TITLES[scenario.setup.comparison]
+    return f"“{scenario.title}”, which is dashed, does not count here, because it is made for “{made_for}”. "
 
 
 def method(key: str, words: object) -> Html:

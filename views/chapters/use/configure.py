@@ -126,6 +126,7 @@ def switch_lines(framework: str, lab: State, gate: str, run: AuditReport | None 
     ]
     pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, pay_in_words, strict=True))
     lines = [f"# what the rewards pay: {pays}"]
+    lines.append(f"# where sizes are set, they are the Lab's one group of {len(lab.marks)}: keep your own")
     lines += [config_lines.gate(framework, REWARDS, name, _FIRST, lab.pays[0]) for name in gated_rewards(gate)]
     size = len(lab.marks)
     lines.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, size, whole_batch=True))
@@ -164,7 +165,7 @@ def section(lines: str, framework: Framework, lab: State, gate: str, run: AuditR
         report.REPORT_STYLE,
         tag(
             "section",
-            tag("h2", f"GDPO in {framework.title} ", tag("small", f"needs only {_version(framework)}")),
+            tag("h2", f"GDPO in {framework.title} ", tag("small", f"needs {_version(framework)}")),
             report.copy_box(lines, f"GDPO in {framework.title}"),
             _newer(framework),
             *(tag("p", prose(sentence)) for sentence in (_OF_RUN if run else _about(lab, gate))),

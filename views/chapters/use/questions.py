@@ -122,6 +122,7 @@ def section(
     sentence, setups = answers_verdict(asked.value, report, advice, of_run)
     measure, least, most = scale(report) if report else ("", 0.0, 0.0)
     ends = f": the {measure} of the rewards go from {number(least, 2)} to {number(most, 2)}" if most else ""
+    ends += f"; scales differ from {_SCALES:g} times on" * bool(most)
     ends += "; the weights undo these scales" * (report is not None and undone(report))
     preset = f"Preset from {source}{ends}. "
     link = tag("a", "See the curves", href=f"?at=evidence&evidence-setup={setups[0]}", kind="onward")
@@ -197,7 +198,7 @@ def _trained(answers: Mapping[str, bool], large: bool) -> tuple[str, str, tuple[
             f"more than {gdpo}.",
             WEIGHTED[:2],
         )
-    return "GRPO, or either.", _in_all("Where all rewards are passes and fails that pay alike", alike), ("equal",)
+    return "GRPO is enough.", _in_all("Where all rewards are passes and fails that pay alike", alike), ("equal",)
 
 
 def _weighted() -> list[trained.Difference]:
