@@ -93,10 +93,10 @@ def lead_of_trained() -> Html:
     rows = of_gdpo(load_differences())
     setups, least = count(len({row.setup for row in rows}), "set-up"), count(round(LEAST), "point")
     says = (
-        f"We trained language models of at most {PARAMETERS:,} parameters in TRL, with Adam, under GRPO and under "
-        f"GDPO, in {setups}. That makes {len(rows)} comparisons, a blue dot for each: right of 0 the reward's mean "
-        f"over the run was better under GDPO, left of 0 under GRPO. A method leads if it is ahead by at least {least} "
-        f"and the {percent(CONFIDENCE)} interval leaves out 0."
+        f"In TRL, with Adam, we trained language models of at most {PARAMETERS:,} parameters under both methods, in "
+        f"{setups}. That makes {len(rows)} comparisons, a blue dot for each: right of 0 the reward's mean over the run "
+        f"was better under GDPO, left of 0 under GRPO. A method leads from {least} on, if the {percent(CONFIDENCE)} "
+        "interval leaves out 0."
     )
     return tag("div", tag("p", says, kind="paragraph"), kind="markdown")
 
