@@ -7,6 +7,7 @@ import pytest
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.unexplained.edited import _by_column
 
 NAMES = ("acc", "fmt", "brief")
 
@@ -318,6 +319,15 @@ def test_weights_that_depend_on_the_turn(shuffled):
 def test_weights_that_are_alike_in_all_turns_depend_on_no_column():
     report = audited(turns(same=True))
     assert report.run["method"] == "mo_grpo" and "depend" not in " ".join(report.source["notes"])
+
+
+def test_where_the_most_rows_have_no_recipe_those_of_other_turns_are_not_searched():
+    """A log of six steps and foreign names was else searched for 20 seconds, a step at a time."""
+    rows = [row | {"task_id": f"{row['task_id']} {row['turn']}"} for row in turns()]
+    run = ga.read_run([row for row in rows if row["turn"] != 1 or row["step"]])
+    searched = []
+    assert not [*_by_column(run, run.sample, lambda _, tables: searched.append(sum(map(len, tables))))]
+    assert searched == [320]  # turn 0 or 2; turn 1 has fewer rows
 
 
 # --- faults, and weights that miss their shares ----------------------------------------------------------------------

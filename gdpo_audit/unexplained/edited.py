@@ -310,14 +310,17 @@ def _recipes_by_value(
     """
     by_itself = {value: [table.filter(pl.col("_by") == value) for table in tables] for value in values}
     by_itself = {value: [table for table in some if len(table)] for value, some in by_itself.items()}
-    for start in values:
-        like = solve(run, by_itself[start])
+    # What the most rows do not show, fewer rows show by chance alone, and each search takes its time.
+    most = max(values, key=lambda value: sum(map(len, by_itself[value])))
+    alone = {most: solve(run, by_itself[most])}
+    for start in values if alone[most] is not None else ():
+        like = alone[start] if start in alone else solve(run, by_itself[start])
         if like is None:
             continue
         by_value = {value: like if value == start else _like(run, by_itself[value], like, solve) for value in values}
         recipes = {value: recipe for value, recipe in by_value.items() if recipe is not None}
-        if len(recipes) == len(values) and not all(same_weights(like, recipe) for recipe in recipes.values()):
-            return recipes
+        if len(recipes) == len(values):
+            return None if all(same_weights(like, recipe) for recipe in recipes.values()) else recipes
     return None
 
 
