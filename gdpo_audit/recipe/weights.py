@@ -197,14 +197,14 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
     many batches, the first in this order counts.
     """
     every, orthogonal = moments.every, moments.orthogonal
-    directions = []
-    for together in (1, 4, 16, len(every)):
+    sums: list[list[Tensor]] = [[], []]
+    for together in (len(every), 16, 4, 1):
         number = torch.arange(len(every)) // together
         count = int(number[-1]) + 1
-        sums = [m.new_zeros(count, *m.shape[1:]).index_add_(0, number, m) for m in (every, orthogonal)]
         some = torch.linspace(0, count - 1, min(count, _BATCHES_TRIED)).round().long()
-        directions.append(_most_parallel(*(m[some] for m in sums)))
-    tried = torch.cat(directions[::-1])  # (directions, rewards)
+        for kept, m in zip(sums, (every, orthogonal), strict=True):
+            kept.append(m.new_zeros(count, *m.shape[1:]).index_add_(0, number, m)[some])
+    tried = _most_parallel(*map(torch.cat, sums))  # (directions, rewards)
     signal = torch.einsum("di,bij,dj->db", tried, every, tried)
     left = torch.einsum("di,bij,dj->db", tried, orthogonal, tried)
     rounding = torch.einsum("di,bij,dj->db", tried, moments.rounding, tried)
