@@ -105,9 +105,9 @@ def _may_be_step(rows: pl.DataFrame, name: str) -> bool:
     rows: the first rows of the log.
     name: the column.
     """
-    if name not in rows.columns or not is_number_type(rows.schema[name]) or rows.schema[name] == pl.Boolean:
+    values = rows.get_column(name, default=None)  # in many columns each look at all types would take long
+    if values is None or not is_number_type(values.dtype) or values.dtype == pl.Boolean:
         return False
-    values = rows[name]
     if values.null_count() or not len(values):
         return False
     whole = bool((values.cast(pl.Float64).floor() == values).all())
@@ -123,12 +123,12 @@ def _may_be_group(rows: pl.DataFrame, name: str, steps: Sequence[str]) -> bool:
     name: the column.
     steps: the column that numbers the steps, if there is one; a value may come again in another step.
     """
-    if name not in rows.columns or rows[name].null_count() or not len(rows):
+    values = rows.get_column(name, default=None)
+    if values is None or values.null_count() or not len(values):
         return False
-    kind = rows.schema[name]
-    if rows[name].n_unique() < _LEAST or kind == pl.Boolean:
+    if values.n_unique() < _LEAST or values.dtype == pl.Boolean:
         return False
-    if is_number_type(kind) and bool((rows[name].cast(pl.Float64) % 1 != 0).any()):
+    if is_number_type(values.dtype) and bool((values.cast(pl.Float64) % 1 != 0).any()):
         return False
     keys = rows.select(*steps, name)
     sizes = keys.group_by(pl.all()).len()["len"]
@@ -147,7 +147,7 @@ def _advantage(rows: pl.DataFrame, keys: Sequence[str], schema: Schema) -> str |
     """
     if any(name.lower() in ADVANTAGES for name in schema):
         return None
-    names = [name for name in rows.columns if name not in keys and rows.schema[name].is_float()]
+    names = [name for name in rows.columns if name not in keys and rows[name].dtype.is_float()]
     return next((name for name in names if _adds_up(rows, keys, name)), None)
 
 
@@ -164,7 +164,7 @@ def _rank(name: str, schema: Schema, rows: pl.DataFrame) -> tuple[bool, bool, bo
     with more values.
     schema: the columns of the log with their types.
     """
-    advantage = next((x for x in rows.columns if x.lower() in ADVANTAGES and is_number_type(rows.schema[x])), None)
+    advantage = next((x for x in rows.columns if x.lower() in ADVANTAGES and is_number_type(rows[x].dtype)), None)
     adds_up = advantage is not None and _adds_up(rows, [name], advantage)
     return not adds_up, name.lower() not in GROUPS, schema[name] != pl.String, -rows[name].n_unique()
 

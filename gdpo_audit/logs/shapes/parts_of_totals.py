@@ -39,7 +39,7 @@ def holders(tables: Sequence[Table], schema: Schema, named: Collection[str], alo
         wanted = {name for name in named if name not in schema}
         return [name for name in texts if wanted & {name, *names_of_members(name, members[name])}]
     if alone:
-        return [name for name in texts if members[name] and may_judge(name, rows.schema[name])]
+        return [name for name in texts if members[name] and may_judge(name, rows[name].dtype)]
     return [name for name, parts in members.items() if _make_a_total(rows, name, parts, schema)]
 
 
@@ -76,7 +76,7 @@ def _some_rows(tables: Sequence[Table], objects: Sequence[str], numbers: Sequenc
     for table in some:
         there = [name for name in (*objects, *numbers) if name in table.schema]
         rows = table.collected(table.fresh.select(there).head(-(-_ROWS // len(some))))
-        texts = [name for name in there if rows.schema[name] == pl.String]
+        texts = [name for name in there if rows[name].dtype == pl.String]
         read = [column_of_values(name, [text and object_in(text) for text in rows[name].to_list()]) for name in texts]
         frames.append(rows.with_columns(read))
     return pl.concat(frames, how="diagonal_relaxed")
@@ -84,7 +84,7 @@ def _some_rows(tables: Sequence[Table], objects: Sequence[str], numbers: Sequenc
 
 def _numbers(rows: pl.DataFrame, name: str) -> list[str]:
     """Return the members of the objects in the column `name` that hold numbers."""
-    return [member for member, kind in fields_of(rows.schema[name]).items() if is_number_type(kind)]
+    return [member for member, kind in fields_of(rows[name].dtype).items() if is_number_type(kind)]
 
 
 def _make_a_total(rows: pl.DataFrame, name: str, members: Sequence[str], schema: Schema) -> bool:

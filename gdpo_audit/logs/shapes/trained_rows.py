@@ -150,10 +150,10 @@ def _rows(tables: Sequence[Table], form: Form, options: ReadOptions) -> _Rows | 
     rewards = [name for name in rewards if frame[name].drop_nulls().n_unique() > 1]
     group = frame.select(FILE if not step else hash_column(frame, step[0]).alias("step"))
     group = group.hstack([frame.select(hash_column(frame, name)).to_series().alias(f"key {name}") for name in keys])
-    missing = [_missing(name, frame.schema[name]) for name in rewards]
+    missing = [_missing(name, frame[name].dtype) for name in rewards]
     never = pl.lit(False)
     rows = frame.with_columns(
-        (_missing(advantage, frame.schema[advantage]) if advantage else never).alias("_none"),
+        (_missing(advantage, frame[advantage].dtype) if advantage else never).alias("_none"),
         (pl.any_horizontal(missing) if missing else never).alias("_lacks"),
         (pl.all_horizontal(missing) if missing else never).alias("_empty"),
         group.hash_rows().alias("_group"),
@@ -186,7 +186,7 @@ def _lacks_values(form: Form, names: Sequence[str]) -> bool:
     names: the columns.
     """
     return any(
-        frame.select(pl.any_horizontal(_missing(n, frame.schema[n]).any() for n in names)).item()
+        frame.select(pl.any_horizontal(_missing(n, frame[n].dtype).any() for n in names)).item()
         for frame in (frames_of(form, names) if names else ())
     )
 
