@@ -322,7 +322,7 @@ def test_weights_that_are_alike_in_all_turns_depend_on_no_column():
 
 
 def test_where_the_most_rows_have_no_recipe_those_of_other_turns_are_not_searched():
-    """A log of six steps and foreign names was else searched for 20 seconds, a step at a time."""
+    """Otherwise a log of six steps under foreign names is searched for twenty seconds, step by step."""
     rows = [row | {"task_id": f"{row['task_id']} {row['turn']}"} for row in turns()]
     run = ga.read_run([row for row in rows if row["turn"] != 1 or row["step"]])
     searched = []

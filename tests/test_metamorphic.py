@@ -12,7 +12,7 @@ from tests.metamorphic import CHANGES, FAULTS, cases, known, outcome, rotation
 from tests.metamorphic_logs import CLEAN, GROUPS, RAW, SIZE, STEPS, WEIGHTS, Log
 
 PAIRS = 200  # every so many pairs one is tried here
-LONG = ("ms_swift", ("all renamed",))  # the search for what its nameless columns add takes 20 seconds
+LONG = ("ms_swift", ("all renamed",))  # the search for what its nameless columns add takes ten seconds
 
 
 def params(some, by_day=()):
