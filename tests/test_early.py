@@ -165,3 +165,73 @@ def test_no_flip_is_lost_at_any_moment_of_the_load(browser, page_url):
         becomes(page, "() => new URLSearchParams(location.search).get('lab-marks')", written)
         assert page.evaluate(FOCUS) == "checkbox"
         page.close()
+
+
+# --- without a connection, and without what a browser may lack -------------------------------------------------------
+
+NOTE = "() => document.querySelector('#early .lost').textContent"
+LATER = "() => { const now = performance.now.bind(performance); performance.now = () => now() + (window.passed ?? 0); }"
+
+
+def unconnected(browser, url, query="", width=1440, scheme="light"):
+    """Return a new page whose WebSocket never answers, and that takes `window.passed` milliseconds as passed."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
+    page.route_web_socket("**/ws*", lambda socket: None)
+    page.add_init_script(f"({LATER})()")
+    page.goto(f"{url}/{query}", wait_until="commit")
+    page.wait_for_selector("#early[data-live]")
+    return page
+
+
+@pytest.mark.slow
+def test_without_a_connection_the_board_flips_and_says_what_is_missing(browser, page_url):
+    page = unconnected(browser, page_url)
+    page.evaluate(FLIP, [0, 0])
+    assert page.evaluate(NOTE) == ""
+    page.evaluate("window.passed = 9000")
+    becomes(page, f"() => ({NOTE})().split('. ')[0]", "There is no connection to the server yet")
+    page.evaluate(FLIP, [1, 1])
+    marks = [list(row) for row in STORED["traits"]["marks"]]
+    marks[0][0], marks[1][1] = 1 - marks[0][0], 1 - marks[1][1]
+    assert page.evaluate(MARKS) == marks
+    assert page.evaluate(
+        "[...document.querySelectorAll('#early :disabled')].every(e => getComputedStyle(e).opacity < 1)"
+    )
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("query", "title"), [("?lab-task=hotel", "Where GDPO hurts"), ("?at=run", "Your run")])
+def test_what_the_early_board_does_not_have_has_a_heading_and_a_sentence(browser, page_url, query, title):
+    page = unconnected(browser, page_url, query)
+    page.evaluate("window.passed = 9000")
+    becomes(page, f"() => ({NOTE})().endsWith('what stands here needs one.')", True)
+    (shown,) = page.locator("#early h1:visible").all_inner_texts()
+    assert shown.startswith(title)
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])
+def test_the_early_board_has_no_serious_fault(browser, page_url, width, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = unconnected(browser, page_url, width=width, scheme=scheme)
+    page.wait_for_function(DRAWN, polling=20)
+    page.evaluate("window.passed = 9000")
+    becomes(page, f"() => ({NOTE})() > ''", True)
+    found = Axe().run(page, context="#early", options={"resultTypes": ["violations"]}).response["violations"]
+    assert not [(one["id"], one["nodes"]) for one in found if one["impact"] in ("serious", "critical")]
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lacks", ["window.ResizeObserver", "Element.prototype.checkVisibility"])
+def test_an_old_browser_comes_to_the_lab(browser, page_url, lacks):
+    page = browser.new_page(reduced_motion="reduce")
+    page.add_init_script(f"delete {lacks}")
+    page.goto(page_url)
+    page.wait_for_function(GONE, polling=20)
+    arrived(page, ".board .bar")
+    assert not page.evaluate("document.getElementById('root').inert") and page.evaluate(MARKS)
+    page.close()

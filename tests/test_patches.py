@@ -29,9 +29,13 @@ NAMES = {
         "marimo._ast.cell.CellImpl.imported_namespaces",
     ),
     "refuse_unknown": ("marimo._server.api.deps.AppState.require_current_session",),
-    "stop_quietly": (
-        "marimo._runtime.runner.hooks_on_finish.CellNotificationUtils",
-        "marimo._runtime.runner.hooks_on_finish.MarimoAncestorStoppedError",
+    "tell_what_is_shown": (
+        "marimo._runtime.execution.broadcast_notification",
+        "marimo._runtime.runtime.broadcast_notification",
+        "marimo._ast.cell.CellImpl.set_runtime_state",
+        "marimo._messaging.notification_utils.CellNotificationUtils.broadcast_error",
+        "marimo._messaging.notification.RemoveUIElementsNotification",
+        "marimo._messaging.errors.MarimoAncestorStoppedError",
     ),
     "render_once": ("marimo._output.md._render_markdown",),
     "send_no_editor": ("marimo._server.api.endpoints.assets.notebook_page_template",),
@@ -55,7 +59,7 @@ def test_each_change_replaces_the_names_that_it_is_about(restored, change):
     before = {name: found(name) for name in NAMES[change]}
     getattr(patches, change)()
     kept = {name for name, was in before.items() if found(name) is was}
-    assert kept <= {NAMES["decode_once"][1], NAMES["stop_quietly"][1]}  # they are used, and stay as they are
+    assert kept <= {NAMES["decode_once"][1], *NAMES["tell_what_is_shown"][4:]}  # they are used, and stay as they are
 
 
 def test_messages_are_decoded_as_marimo_decodes_them(restored):
@@ -66,25 +70,6 @@ def test_messages_are_decoded_as_marimo_decodes_them(restored):
     encode = import_module("marimo._messaging.serde").serialize_kernel_message
     for message in (notification.CompletedRunNotification(), notification.InterruptedNotification()):
         assert fast(encode(message)) == plain(encode(message)) == message
-
-
-def test_a_cell_below_one_that_stopped_is_cleared_without_a_word_and_an_error_is_told(restored, monkeypatch):
-    patches.stop_quietly()
-    hooks, sent = import_module("marimo._runtime.runner.hooks_on_finish"), []
-    monkeypatch.setattr(
-        "marimo._messaging.notification_utils.broadcast_notification", lambda one, **_: sent.append(one)
-    )
-    cells = {name: SimpleNamespace(runtime_state="idle") for name in ("below stop", "below error")}
-    told = SimpleNamespace(
-        graph=SimpleNamespace(cells=cells),
-        cancelled_cells={"stop": {"below stop"}, "error": {"below error"}},
-        exceptions={"stop": hooks.MarimoStopError(None), "error": ValueError("no")},
-        execution_ids={},
-    )
-    hooks._send_cancellation_errors(told)
-    quiet, loud = sent
-    assert quiet.cell_id == "below stop" and quiet.output.mimetype == "text/plain" and quiet.output.data == ""
-    assert loud.cell_id == "below error" and loud.output.data[0].raising_cell == "error"
 
 
 CELLS = ["x = 1", "import numpy as np\nimport os.path", "def f():\n    return y;", "mo.md('''\n  a\n''')", "x;", ""]
@@ -164,6 +149,39 @@ def test_no_module_that_a_visitors_page_needs_is_spared(restored, monkeypatch):
     assert len(spared) > 90 and not spared & needed and other.removeprefix("./assets/") in needed
     given = re.search(r"export\{([^}]*)\}", (assets.root / other).read_text("utf-8"))[1]
     assert met and met <= {one.split(" as ")[-1] for one in given.split(",")}
+
+
+def test_a_visitor_is_told_nothing_of_a_cell_that_shows_nothing(restored, monkeypatch):
+    told = []
+    for module in ("_messaging.notification_utils", "_runtime.runtime", "_runtime.execution"):
+        monkeypatch.setattr(f"marimo.{module}.broadcast_notification", lambda note, stream=None: told.append(note))
+    cell = found("marimo._ast.compiler.compile_cell")("x = 1", cell_id="a")
+    cells = SimpleNamespace(graph=SimpleNamespace(cells={"a": cell}))
+    monkeypatch.setattr("marimo._runtime.context.get_context", lambda: cells)
+    patches.tell_what_is_shown()
+    runtime, errors = import_module("marimo._runtime.runtime"), import_module("marimo._messaging.errors")
+    notes = found("marimo._messaging.notification_utils.CellNotificationUtils")
+
+    def wait(error):
+        """Let the cell wait for its run, which does not come because of this error."""
+        cell.set_runtime_state("queued")
+        runtime.broadcast_notification(runtime.RemoveUIElementsNotification(cell_id="a"))
+        cell.set_runtime_state("idle")
+        notes.broadcast_error([error], clear_console=True, cell_id="a")
+
+    stopped = errors.MarimoAncestorStoppedError(msg="stopped", raising_cell="b")
+    wait(stopped)
+    assert told == [] and cell.runtime_state == "idle"
+    cell.set_runtime_state("running")
+    cell.set_runtime_state("idle")
+    assert [note.status for note in told] == ["running", "idle"]
+    wait(stopped)
+    assert [getattr(note, "status", note.name) for note in told[2:]] == ["queued", "remove-ui-elements", "idle", None]
+    assert told[-1].output.mimetype == "text/plain" and not told[-1].output.data
+    wait(errors.MarimoInterruptionError())
+    assert told[-1].output.mimetype == "application/vnd.marimo+error"
+    found("marimo._runtime.execution.ExecutionAttempt")("a").start()
+    assert len(told) == 10
 
 
 @pytest.mark.slow

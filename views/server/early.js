@@ -6,10 +6,16 @@ const cover = document.getElementById("early");
 const below = document.getElementById("root");
 const slot = cover.querySelector(".early-board"); // the board stands in it, and moves with it
 const names = early.chapters.map(([name]) => name);
-const PATIENCE_FOR = { place: 1500, chapter: 10000 }; // ms that the cover waits: for its place to be still, for a chapter
+// ms that the cover waits: for its place to be still, for a chapter, and for the server before it says that it waits
+const PATIENCE_FOR = { place: 1500, chapter: 10000, server: 8000 };
+const WAITS = {
+  lab: "There is no connection to the server yet. The board answers without one, all else on this page needs it.",
+  other: "There is no connection to the server yet, and what stands here needs one.",
+};
 const AS_SET = ["marks", "pays", "weights", "convention", "method", "why"];
 const { traits } = early;
 const opened = addressed(new URLSearchParams(location.search), early);
+const began = performance.now();
 const listeners = [];
 let real = null; // the model of the Lab's view, once there is one
 let place = null; // the element of the Lab's view
@@ -27,11 +33,14 @@ const anew = () => listeners.forEach(([name, call]) => name === "change:model" &
 // --- chapters ------------------------------------------------------------------------------------------------------
 const links = [...cover.querySelectorAll("nav a")];
 function show() {
-  const asked = new URLSearchParams(location.search).get("at");
+  const query = new URLSearchParams(location.search);
+  const asked = query.get("at");
   const at = names.includes(asked) ? asked : names[0];
   cover.dataset.at = at === names[0] && !opened ? "other" : at;
   links.forEach((link, n) => (names[n] === at ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
-  if (at !== names[0]) cover.querySelector(".early-other").textContent = early.chapters[names.indexOf(at)][1];
+  const task = early.tasks.find(([id]) => id === query.getAll("lab-task").at(-1));
+  const title = at === names[0] ? `Where ${(task ?? early.tasks[0])[1]}` : early.chapters[names.indexOf(at)][1];
+  cover.querySelector(".early-other").textContent = title;
 }
 // A link to a chapter loads nothing anew, so that no flip is lost; the bar reads the address when it comes.
 function lead(event) {
@@ -86,7 +95,8 @@ function ready() {
   const waited = performance.now() - since;
   if (waited > PATIENCE_FOR.chapter) return true;
   const title = found(`[data-cell-name^="${at}_"] h1`);
-  if (!title?.checkVisibility() || cover.dataset.at !== "lab") return Boolean(title?.checkVisibility());
+  const shown = Boolean(title?.getClientRects().length);
+  if (!shown || cover.dataset.at !== "lab") return shown;
   const choice = found(".request marimo-radio")?.shadowRoot?.querySelector("[role=radio]");
   if (!choice || !place?.isConnected) return false;
   scroller().scrollTop = cover.scrollTop;
@@ -98,8 +108,18 @@ function ready() {
   return still >= 2 && (level || waited > PATIENCE_FOR.place);
 }
 
+// Say what is missing, and show what cannot be used, as long as the server has not answered after some seconds.
+function wait() {
+  const waits = !document.documentElement.dataset.at && performance.now() - began > PATIENCE_FOR.server;
+  const said = waits ? (WAITS[cover.dataset.at] ?? WAITS.other) : "";
+  const note = cover.querySelector(".lost");
+  if (note.textContent !== said) note.textContent = said;
+  cover.classList.toggle("waits", waits);
+  requestAnimationFrame(hand);
+}
+
 function hand() {
-  if (!ready()) return requestAnimationFrame(hand);
+  if (!ready()) return wait();
   const board = slot.firstElementChild?.shadowRoot.activeElement;
   const link = links.indexOf(document.activeElement);
   const scrolled = cover.scrollTop;

@@ -15,6 +15,8 @@ from views.widgets.first_words import CHOOSE, what_methods_do
 
 _HERE = Path(__file__).parent
 _MARKDOWN = "markdown prose dark:prose-invert contents"  # the classes of what marimo makes of Markdown
+# What is left in a browser that lacks something that the early board uses: the page without it.
+_WITHOUT = 'document.getElementById("early").remove();\ndocument.getElementById("root").inert = false;\n'
 
 
 class Early(TypedDict):
@@ -38,13 +40,15 @@ def markup(folder: Path) -> str:
     area = tag("div", _request(early), tag("div", kind="early-board"), _still(early["traits"]), kind="output-area")
     title = tag("div", tag("h1", kind="early-other"), kind="output-area markdown")
     page = tag("div", tag("div", _bar(early["chapters"]), tag("div", lab, area, kind="early-lab"), title))
+    note = tag("p", kind="lost", role="status")
     css, code = ((_HERE / f"early.{kind}").read_text("utf-8") for kind in ("css", "js"))
     code = (_HERE / "early_address.js").read_text("utf-8") + code
-    drawn = f"(() => {{\nconst STYLE = {json.dumps(STYLE)};\n{CODE.replace(EXPORT, '')}{{\n{code}}}\n}})();"
+    drawn = f"const STYLE = {json.dumps(STYLE)};\n{CODE.replace(EXPORT, '')}{{\n{code}}}\n"
+    drawn = f"(() => {{\ntry {{\n{drawn}}} catch {{\n{_WITHOUT}}}\n}})();"
     nav = (_HERE.parent / "widgets" / "nav.css").read_text("utf-8")
     shared = {key: value for key, value in early.items() if key not in ("score", "request")}
     values = data(shared, "early-data")
-    return str(tag("div", style(nav + css), page, values, script(drawn), id="early"))
+    return str(tag("div", style(nav + css), page, note, values, script(drawn), id="early"))
 
 
 def _bar(chapters: list[list[str]]) -> Html:

@@ -30,7 +30,7 @@ def apply(at_end: Callable[[], None] = lambda: None, early: str = "") -> None:
     """
     ends, draws = functools.partial(forget_sessions, at_end), functools.partial(draw_early, early)
     speed = (cache_entry_points, decode_once, render_once, cache_cells, send_no_editor, draws)
-    for change in (ends, refuse_unknown, stop_quietly, *speed):
+    for change in (ends, refuse_unknown, tell_what_is_shown, *speed):
         with contextlib.suppress(ImportError, AttributeError, OSError):
             change()
 
@@ -74,27 +74,6 @@ def refuse_unknown() -> None:
         return session
 
     state.require_current_session = require_current_session
-
-
-def stop_quietly() -> None:
-    """Make marimo clear a cell whose ancestor was stopped by `mo.stop`, and not send an error for it.
-
-    The chapters that are not open yet are stopped so. A browser writes every such error into its console, where the 78
-    lines of an arrival hide what a reader may look for.
-    """
-    hooks = import_module("marimo._runtime.runner.hooks_on_finish")
-    told, stopped = hooks.CellNotificationUtils, hooks.MarimoAncestorStoppedError
-
-    class Told(told):  # type: ignore[misc, valid-type]
-        @staticmethod
-        def broadcast_error(data: Any, clear_console: bool, cell_id: Any, execution_id: str | None = None) -> None:
-            if isinstance(data[0], stopped):
-                told.broadcast_empty_output(cell_id=cell_id, status=None)
-            else:
-                told.broadcast_error(data, clear_console, cell_id, execution_id)
-
-    told.broadcast_empty_output, told.broadcast_error  # noqa: B018
-    hooks.CellNotificationUtils = Told
 
 
 def cache_entry_points() -> None:
@@ -158,6 +137,51 @@ def cache_cells() -> None:
     cells.CellImpl.imported_namespaces = imports
     parse.parse_notebook = functools.lru_cache(4)(parse.parse_notebook)
     compiler.compile_cell = runtime.compile_cell = compile_cell
+
+
+def tell_what_is_shown() -> None:
+    """Make marimo tell a visitor nothing of cells that show nothing: 230 messages of an arrival in place of 755.
+
+    Not told are the phases of each run, which its front end ignores, the wait of a cell that has never run, and the
+    controls that are gone of such a cell. Where a cell was not run because one before it stopped, its output is told to
+    be empty, if it had one. As an error of the cell, which nobody sees either, the front end would write it to the
+    console of the browser.
+    """
+    execution, runtime, cells, utils = (
+        import_module(f"marimo.{name}")
+        for name in ("_runtime.execution", "_runtime.runtime", "_ast.cell", "_messaging.notification_utils")
+    )
+    gone = import_module("marimo._messaging.notification").RemoveUIElementsNotification
+    stopped = import_module("marimo._messaging.errors").MarimoAncestorStoppedError
+    context = import_module("marimo._runtime.context").get_context
+    notes, tell = utils.CellNotificationUtils, cells.CellImpl.set_runtime_state
+    say, fail = runtime.broadcast_notification, notes.broadcast_error
+    execution.broadcast_notification  # noqa: B018
+
+    def has_run(cell_id: Any) -> bool:
+        return getattr(context().graph.cells[cell_id]._status, "has_run", False)
+
+    def set_runtime_state(self: Any, status: str, stream: Any = None) -> None:
+        state = self._status  # each session has its own, and it can hold what we add
+        state.has_run = getattr(state, "has_run", False) or status == "running"
+        if state.has_run or status not in ("queued", "idle"):
+            tell(self, status, stream)
+        else:
+            state.state = status
+
+    def broadcast_notification(notification: Any, stream: Any = None) -> None:
+        if not isinstance(notification, gone) or has_run(notification.cell_id):
+            say(notification, stream)
+
+    def broadcast_error(data: Any, clear_console: bool, cell_id: Any, execution_id: str | None = None) -> None:
+        if not all(isinstance(error, stopped) for error in data):
+            fail(data, clear_console, cell_id, execution_id)
+        elif has_run(cell_id):
+            notes.broadcast_empty_output(cell_id, None)
+
+    execution.broadcast_notification = lambda notification: None
+    runtime.broadcast_notification, notes.broadcast_error = broadcast_notification, staticmethod(broadcast_error)
+    cells.CellImpl.set_runtime_state = set_runtime_state
 
 
 def send_no_editor() -> None:
