@@ -200,6 +200,36 @@ def test_without_a_connection_the_board_flips_and_says_what_is_missing(browser, 
     page.close()
 
 
+TWO_VIEWS = """async () => {
+  const { traits } = JSON.parse(document.getElementById("early-data").textContent);
+  const view = () => {
+    const values = structuredClone(traits);
+    values.choices.alone = false;
+    return { sent: 0, values, get: (n) => values[n], set: (n, x) => (values[n] = x), save_changes() { this.sent += 1 },
+      on() {}, off() {} };
+  };
+  const frames = async (many) => { while (many--) await new Promise(requestAnimationFrame); };
+  const [first, second] = [view(), view()];
+  const release = gdpoEarly.take(first, document.createElement("div"));
+  await frames(4);
+  const before = second.sent;
+  release();
+  gdpoEarly.take(second, document.createElement("div"));
+  await frames(4);
+  return [first.sent, before, second.sent, second.values.marks];
+}"""
+
+
+@pytest.mark.slow
+def test_a_flip_in_the_air_is_sent_again_at_once_where_the_view_that_took_it_ends(browser, page_url):
+    page = unconnected(browser, page_url)
+    page.evaluate(FLIP, [0, 0])
+    marks = page.evaluate(MARKS)
+    assert marks[0][0] != STORED["traits"]["marks"][0][0]
+    assert page.evaluate(TWO_VIEWS) == [1, 0, 1, marks]
+    page.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("query", "title"), [("?lab-task=hotel", "Where GDPO hurts"), ("?at=run", "Your run")])
 def test_what_the_early_board_does_not_have_has_a_heading_and_a_sentence(browser, page_url, query, title):

@@ -385,7 +385,8 @@ function render({ model, el, signal }) {
   watch.observe(board);
   model.on("change:drawing", exchange.answered);
   exchange.push(); // a change that was made before this view and never sent
-  model.on("change:model", () => (redraw(), exchange.push())); // of the early board alone
+  // Of the early board alone: its model stands for another one now, or all that lies outside has to follow.
+  model.on("change:model", (other) => (redraw(), other ? exchange.begin() : exchange.push()));
   const refusal = () => (now("refused") ? refuse(rows[active ?? 0].marks[0], now("refused")) : clear(), exchange.settle());
   model.on("change:refused", refusal);
   return () => (watch.disconnect(), exchange.stop(), model.off("change:drawing", exchange.answered), model.off("change:refused", refusal));

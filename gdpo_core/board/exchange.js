@@ -64,6 +64,13 @@ function makeExchange({ model, choices, changed }) {
     }
   }
 
+  // Begin anew with another core, which knows nothing of a message that is in the air.
+  function begin() {
+    clearTimeout(timer);
+    [inTheAir, newer, late, patience] = [false, false, false, PATIENCE[0]];
+    push();
+  }
+
   // Go on after an answer of the core.
   function answered() {
     inTheAir = false;
@@ -83,5 +90,5 @@ function makeExchange({ model, choices, changed }) {
     if (!(most <= AGREED)) console.warn(`The board drew an advantage ${most} off the core's, which stands now.`, core.state);
   }
 
-  return { current, push, answered, settle, isLate: () => late, stop: () => clearTimeout(timer) };
+  return { current, push, begin, answered, settle, isLate: () => late, stop: () => clearTimeout(timer) };
 }

@@ -28,7 +28,7 @@ const model = {
   on: (name, call) => (listeners.push([name, call]), real?.on(name, call)),
   off: (name, call) => real?.off(name, call),
 };
-const anew = () => listeners.forEach(([name, call]) => name === "change:model" && call());
+const anew = (other) => listeners.forEach(([name, call]) => name === "change:model" && call(other));
 
 // --- chapters ------------------------------------------------------------------------------------------------------
 const links = [...cover.querySelectorAll("nav a")];
@@ -69,7 +69,7 @@ function take(other, el) {
     for (const [name, value] of Object.entries({ ...mine, active })) real.set(name, value);
     if (mine.why !== opened.why) real.save_changes();
   }
-  anew();
+  anew(true);
   el.style.height = `${slot.offsetHeight}px`;
   return () => (slot.isConnected && cover.contains(slot) ? release() : end());
 }
