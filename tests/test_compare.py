@@ -83,6 +83,13 @@ def test_two_steps_are_too_few_and_no_scatter_is_no_width():
     assert half_width([np.array([1.0, 1.0, 1.0])]) == 0.0
 
 
+def test_no_interval_is_given_if_one_of_two_series_counts_as_less_than_two_numbers():
+    """Of four zeros and four ones, 6 of 7 pairs of neighbours are equal: ρ = 5/8, and 8 · (3/8) / (13/8) = 1.85."""
+    turns, moves = np.repeat([0.0, 1.0], 4), np.array([1.0, -1.0, 1.0, -1.0])
+    assert half_width([moves, moves]) is not None
+    assert half_width([turns, moves]) is half_width([moves, turns]) is None
+
+
 @pytest.mark.parametrize(("steps", "memory"), [(6, 0.0), (40, 0.0), (40, 0.6), (120, 0.8)])
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(steps, memory):
     rng, held, draws = np.random.default_rng(1), 0, 500
