@@ -29,6 +29,7 @@ from gdpo_audit.sums.over_time import changed_at
 from gdpo_audit.sums.relations import relations_of
 from gdpo_audit.sums.returning import EarlyAndLate, Returning, gave_up, returning
 from gdpo_audit.sums.sentinels import sentinels_of
+from gdpo_audit.trials import plan
 from gdpo_core.numerics.batch import make_batch
 
 pytestmark = pytest.mark.every_case
@@ -554,3 +555,24 @@ def test_a_mean_drifts_by_three_standard_errors_in_sixteen_groups(monkeypatch, g
     figures.totals.rewards = Holds(scatter=np.array([99.0, 0]), present=np.array([100, 100]))
     found = drifts.drifts_of(figures)
     assert (found[0].beyond_chance if found else None) is beyond
+
+
+# --- settings that are tried ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("off", "tried"), [(0.049, 4), (0.051, 2)])
+def test_weights_are_tried_under_which_the_shares_miss_what_is_asked_for_by_a_twentieth_at_most(
+    monkeypatch, off, tried
+):
+    """The run's own setting and the other method with its weights are tried in any case."""
+    monkeypatch.setattr(plan, "_tried", lambda *_: (Holds(off=off), None))
+    monkeypatch.setattr(plan, "weights_for", lambda *_: (1.0, 0.5))
+    monkeypatch.setattr(plan, "_asked", lambda trials: {})
+    facts = Figures(trainers_own=False, intended_method=None, printed=[1.0, 0.5])
+    facts.printed = list
+    assert len([*plan._settings(Holds(facts=facts))]) == tried
+
+
+@pytest.mark.parametrize(("second", "tried"), [(0.89, True), (0.91, False)])
+def test_weights_differ_from_a_tenth_of_the_largest_on(second, tried):
+    assert plan._differ((2.0, 2 * second), (1.0, 1.0)) == tried
