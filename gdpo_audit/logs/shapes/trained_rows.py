@@ -103,7 +103,6 @@ def _issue(rows: pl.DataFrame, names: Sequence[str], which: pl.Series, before: p
 def _without(tables: Sequence[Table], rows: pl.DataFrame) -> list[Table]:
     """Return the tables of a log without some rows, and without the tables that hold no other row.
 
-    tables: the tables.
     rows: the rows to leave out, each by the number of its table (FILE) and its place there (ROW).
     """
     places = {file: part[ROW].to_list() for (file,), part in rows.partition_by(FILE, as_dict=True).items()}
