@@ -1,16 +1,18 @@
-"""Bounds and numbers of forecasts and of group sizes, beside values worked by hand on both sides of each."""
+"""Bounds and numbers of forecasts, group sizes, restarts and ties, beside values by hand on both sides of each."""
 
 from types import SimpleNamespace as Holds
 
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from gdpo_audit.logs.groups import restarts
 from gdpo_audit.logs.numbers import sizes
 from gdpo_audit.trials import run_forecast
 from gdpo_audit.trials.forecast_backtest import LogTest
 from gdpo_core import forecasting
+from gdpo_core.numerics.pairs import ranks_despite_eps
 
 pytestmark = pytest.mark.every_case
 
@@ -117,3 +119,23 @@ def test_prompts_show_a_size_if_two_groups_share_one_with_less_than_a_tenth(prom
 def test_advantages_add_up_where_they_do_in_four_fifths_of_the_groups(whole, found):
     sums = [0.0] * whole + [1.0] * (10 - whole)
     assert restarts._add_up(pl.DataFrame({"sum": sums, "size": [1.0] * 10})) == found
+
+
+# --- restarts and ties ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("last", "keys", "restart"), [(1, True, True), (1, False, False), (2, False, True)])
+def test_a_pass_that_ends_where_the_first_did_decides_alone(last, keys, restart):
+    """Steps 0 and 1 come, then steps 0 to `last`, each with two rows. Only groups show that the run began anew, or a
+    step that is new.
+    """
+    steps = [0, 0, 1, 1, *np.arange(last + 1).repeat(2).tolist()]
+    rows = pl.DataFrame({"step": steps, "_pass": [0] * 4 + [1] * (len(steps) - 4), "_file": 0})
+    assert restarts._restarted(rows.with_columns(_key=pl.lit(0)) if keys else rows) == restart
+
+
+@pytest.mark.parametrize(("apart", "ranks"), [(0.0049, [0, 1, 1, 2]), (0.0051, [0, 1, 2, 3])])
+def test_an_eps_parts_a_tie_from_half_a_hundredth_of_the_largest_advantage_on(apart, ranks):
+    bare = torch.tensor([[-1, 0.5, 0.5, 0.9]], dtype=torch.float64)
+    made = bare + torch.tensor([0, 0, apart, 0])
+    assert ranks_despite_eps(made, bare, 1e-9).tolist() == [ranks]

@@ -215,6 +215,12 @@ def test_rewards_conflict_from_a_correlation_of_one_half_on_that_is_beyond_chanc
     assert len(severities(findings_rewards.conflict, figures)) == found
 
 
+@pytest.mark.parametrize(("shares", "extent"), [((0.2, 0.8), 0.24), ((0.5, 0.5), 0.6), ((0.9, 0.8), 0.6)])
+def test_a_conflict_with_a_reward_of_half_of_the_update_counts_in_full(shares, extent):
+    [finding] = findings_rewards.conflict(Figures(correlation=-0.6, shares={"grpo": shares}))
+    assert finding.extent == pytest.approx(extent)
+
+
 @pytest.mark.parametrize(("correlation", "chance", "found"), [(0.301, 0, 1), (-0.299, 0, 0), (0.4, 0.41, 0)])
 def test_a_reward_says_length_from_a_correlation_of_three_tenths_on(monkeypatch, correlation, chance, found):
     monkeypatch.setattr(findings_rewards, "lengths_of", lambda f: {"correlations": {"a": correlation, "b": None}})
@@ -264,14 +270,15 @@ def test_a_sentinel_stands_apart_from_three_values_or_more(values, found):
     assert len(sentinels_of([table], ["a"])) == found
 
 
+@pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("value", "found"), [(-5.0, 1), (-4.5, 0)])
-def test_a_sentinel_makes_half_of_the_variance(value, found):
+def test_a_sentinel_makes_half_of_the_variance(value, found, sign):
     """Of 20 groups of the rewards −1, 0, 1, 0, five hold the value in place of a 0. Each of the others has the sum of
     squares 2. With −5 the five have 20.75, of which the value makes 14.06; with −4.5 they have 17.19, and it 11.39.
     """
     rows = np.tile([-1.0, 0, 1, 0], 20)
     rows[1:20:4] = value
-    table = pl.DataFrame({"group": np.arange(80) // 4, reward_column("a"): rows})
+    table = pl.DataFrame({"group": np.arange(80) // 4, reward_column("a"): sign * rows})
     assert len(sentinels_of([table], ["a"])) == found
 
 
