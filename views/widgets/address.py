@@ -196,7 +196,7 @@ def fits(value: Any, options: Collection[Any] | None = None, many: int | None = 
     options: the values that fit, by default all.
     many: how many numbers the value has to have, by default any.
 
-    >>> fits("a", ("a", "b")), fits("c", ("a", "b")), fits((1, 2), many=2), fits((1, 2), many=3)
+    >>> fits("a", ("a", "b")), fits("c", ("a", "b")), fits((1, 2), many=2), fits((1, 2), many=1)
     (True, False, True, False)
     """
     return (options is None or value in options) and (many is None or len(value) == many)
