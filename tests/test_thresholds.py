@@ -29,7 +29,7 @@ from gdpo_audit.sums.over_time import changed_at
 from gdpo_audit.sums.relations import relations_of
 from gdpo_audit.sums.returning import EarlyAndLate, Returning, gave_up, returning
 from gdpo_audit.sums.sentinels import sentinels_of
-from gdpo_audit.trials import plan
+from gdpo_audit.trials import plan, shares
 from gdpo_core.numerics.batch import make_batch
 
 pytestmark = pytest.mark.every_case
@@ -583,3 +583,10 @@ def test_weights_are_tried_under_which_the_shares_miss_what_is_asked_for_by_a_tw
 @pytest.mark.parametrize(("second", "tried"), [(0.89, True), (0.91, False)])
 def test_weights_differ_from_a_tenth_of_the_largest_on(second, tried):
     assert plan._differ((2.0, 2 * second), (1.0, 1.0)) == tried
+
+
+def test_a_reward_of_which_no_share_is_wanted_keeps_its_weight(monkeypatch):
+    """The second reward varies twice as much as the first, so half its weight makes the shares equal."""
+    monkeypatch.setattr(shares, "_products", lambda *_: (np.diag([1.0, 4.0, 9.0])[None], None))
+    trials = Holds(facts=Holds(basis=Holds(weights=(1.0, 1.0, 3.0))))
+    assert shares.weights_for(trials, "grpo_no_std", {0: 0.5, 1: 0.5}) == (1.0, 0.5, 3.0)
