@@ -84,7 +84,7 @@ def test_two_steps_are_too_few_and_no_scatter_is_no_width():
 
 
 def test_no_interval_is_given_if_one_of_two_series_counts_as_less_than_two_numbers():
-    """Of four zeros and four ones, 6 of 7 pairs of neighbours are equal: ρ = 5/8, and 8 · (3/8) / (13/8) = 1.85."""
+    """Four zeros and four ones have 6 equal ones of 7 pairs of neighbours: ρ = 5/8, and 8 · (3/8) / (13/8) = 1.85."""
     turns, moves = np.repeat([0.0, 1.0], 4), np.array([1.0, -1.0, 1.0, -1.0])
     assert half_width([moves, moves]) is not None
     assert half_width([turns, moves]) is half_width([moves, turns]) is None

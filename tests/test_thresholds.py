@@ -129,7 +129,7 @@ def test_a_reward_is_starved(monkeypatch, share, due, late, extent, starved):
 
 
 class Goes(Exception):
-    """What is tested goes on, to sums that are not here."""
+    """Say that a function goes on, to sums that are not here."""
 
 
 @pytest.mark.parametrize("groups", [32, 31])
@@ -240,7 +240,7 @@ def test_what_longer_responses_are_taught_depends_on_what_the_run_wants_of_the_r
 
 @pytest.mark.parametrize(("groups", "elsewhere", "found"), [(16, 69, 1), (15, 69, 0), (16, 71, 0)])
 def test_a_reward_is_dead_in_a_part_of_sixteen_groups_and_clearly_less_elsewhere(groups, elsewhere, found):
-    """It is constant in all groups of one task, and in so many of the hundred of another: at most 95 − 25."""
+    """The reward is constant in all groups of one task, and in so many of the hundred of another: at most 95 − 25."""
 
     def value(name, holding, dead):
         sums = Holds(holding_groups=np.array([holding] * 2), dead_groups=np.array([dead, 0]))
@@ -273,7 +273,7 @@ def test_a_sentinel_stands_apart_from_three_values_or_more(values, found):
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("value", "found"), [(-5.0, 1), (-4.5, 0)])
 def test_a_sentinel_makes_half_of_the_variance(value, found, sign):
-    """Of 20 groups of the rewards −1, 0, 1, 0, five hold the value in place of a 0. Each of the others has the sum of
+    """Five of 20 groups of the rewards −1, 0, 1, 0 hold the value in place of a 0. Each of the others has the sum of
     squares 2. With −5 the five have 20.75, of which the value makes 14.06; with −4.5 they have 17.19, and it 11.39.
     """
     rows = np.tile([-1.0, 0, 1, 0], 20)
@@ -307,7 +307,7 @@ def test_a_reward_is_nearly_constant_up_to_a_hundredth_of_its_largest_value(part
 
 @pytest.mark.parametrize(("ends", "found"), [(4, True), (5, False)])
 def test_a_reward_with_a_quarter_of_its_values_at_the_ends_has_few(ends, found):
-    """Of ten values, two are the lowest and the highest in any case; of the others two may be like them."""
+    """Two of ten values are the lowest and the highest in any case; of the others two may be like them."""
     assert faint([5.0] * (ends - 1) + [5.01] + list(np.linspace(5.001, 5.009, 10 - ends))) == found
 
 
