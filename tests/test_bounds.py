@@ -125,7 +125,7 @@ def test_advantages_that_differ_at_equal_rewards_agree_with_them_from_half_of_th
 
 @pytest.mark.parametrize(("noisy", "found"), [(slice(500, 527), True), (slice(240, 267), False)])
 def test_patterns_are_looked_for_in_4000_responses(noisy, found):
-    """There are 27 groups of noise among 527 of 8: of the first 500 they are a little more than a twentieth, or none."""
+    """There are 27 groups of noise among 527 of 8; in the first 500 they are more than a twentieth, or none."""
     sizes, a, *r = scaled([8] * 527)
     group = np.arange(527).repeat(8)
     bad = (group >= noisy.start) & (group < noisy.stop)
