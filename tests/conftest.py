@@ -78,7 +78,8 @@ def pytest_collection_modifyitems(config, items):
     no worker begins one while the others have run out of work.
 
     With --one-case a test keeps one of the cases that its marks leave. The commit and the name of the test choose it,
-    so that all workers choose alike, and all cases have their turn as commits go by.
+    so that all workers choose alike, and all cases have their turn as commits go by. A test that is marked as
+    every_case keeps all: of a bound, one side says nothing without the other.
     """
     for item in items:
         if _opens_the_page(item):
@@ -90,7 +91,7 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("--one-case"):
         cases = {}
         for item in items:
-            if item not in out:
+            if item not in out and not item.get_closest_marker("every_case"):
                 cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
         for test, of_test in cases.items():
             chosen = of_test[crc32(f"{_commit()} {test}".encode()) % len(of_test)]

@@ -82,6 +82,17 @@ def test_a_reward_of_another_task_is_not_constant(method):
     assert not {"reward-dead", "reward-dominates", "blind-zero-std-metric"} & set(ids(report))
 
 
+def test_the_table_of_steps_counts_what_is_missing_and_the_silent_groups_of_each_step():
+    maths, _ = tasks()
+    silent = coin(SHAPE, seed=7)
+    silent[3:, :2] = 1  # in two of eight groups neither of the rewards differs
+    maths[3:, :2] = 1
+    steps = audit(two(maths, silent, method="grpo")).steps
+    constant = (np.nan_to_num(maths) + silent).std(-1) < 1e-12
+    assert steps["missing:correct"].to_list() == np.isnan(maths).sum((1, 2)).tolist()
+    assert steps["silent:grpo"].to_list() == constant.mean(1).tolist() and constant[3:].mean() >= 1 / 4
+
+
 # --- a reward fades ---------------------------------------------------------------------------------------------------
 
 

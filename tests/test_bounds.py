@@ -19,6 +19,7 @@ from gdpo_audit.unexplained.residual import residual
 from gdpo_core.pushes_by_rate import DifferingGroups
 
 RNG = np.random.default_rng
+pytestmark = pytest.mark.every_case
 
 
 def centred(x, group):
@@ -120,6 +121,44 @@ def test_advantages_that_differ_at_equal_rewards_agree_with_them_from_half_of_th
     log, names = table(sizes, mixed(sizes, r, follows), *r)
     found = residual([log], names)
     assert (found.pattern, found.consistent) == ("something is not logged", consistent)
+
+
+@pytest.mark.parametrize(("noisy", "found"), [(slice(500, 527), True), (slice(240, 267), False)])
+def test_patterns_are_looked_for_in_4000_responses(noisy, found):
+    """There are 27 groups of noise among 527 of 8; in the first 500 they are more than a twentieth, or none."""
+    sizes, a, *r = scaled([8] * 527)
+    group = np.arange(527).repeat(8)
+    bad = (group >= noisy.start) & (group < noisy.stop)
+    assert (pattern(sizes, np.where(bad, apart_from(r, group), a), *r) == OF_GROUP) == found
+
+
+def gated(closed, left=0.0):
+    """Return the pattern of 20 groups of 8 whose advantages are those of GRPO, but next to 0 where a gate is closed.
+    closed: for how many responses, one in a group; left: the size of an advantage there.
+    """
+    group = np.arange(160) // 8
+    gate, r = np.ones(160), RNG(6).normal(size=160)
+    gate[: 8 * closed : 8] = 0
+    return pattern([8] * 20, np.where(gate, centred(gate + r, group), left), gate, r)
+
+
+@pytest.mark.parametrize(("closed", "found"), [(4, True), (3, False)])
+def test_a_gate_is_looked_for_that_is_closed_for_two_responses_in_a_hundred(closed, found):
+    assert (gated(closed) == "gate on the advantage") == found
+
+
+@pytest.mark.parametrize(("left", "found"), [(0.9e-6, True), (1.1e-6, False)])
+def test_behind_a_gate_advantages_are_0_up_to_a_millionth(left, found):
+    assert (gated(8, left) == "gate on the advantage") == found
+
+
+@pytest.mark.parametrize(("off", "found"), [(0.8e-3, True), (1.2e-3, False)])
+def test_an_estimator_fits_up_to_a_thousandth_of_the_largest_advantage_of_a_group(off, found):
+    """One of 20 groups may be missed. In two of them something is added, of this size beside the largest advantage."""
+    sizes, a, *r = scaled([8] * 20)
+    group = np.arange(160) // 8
+    largest = np.array([np.abs(a[group == g]).max() for g in range(20)])[group]
+    assert (pattern(sizes, a + np.where(group < 2, off * largest * apart_from(r, group), 0), *r) == OF_GROUP) == found
 
 
 # --- a column that was added ------------------------------------------------------------------------------------------

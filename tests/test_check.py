@@ -14,6 +14,8 @@ from logs import gdpo
 import gdpo_cli
 import gdpo_core as gc
 from gdpo_core import config_lines
+from gdpo_core.checking.evaluate import Known, _even
+from gdpo_core.checking.rules import Condition
 from gdpo_core.frameworks import FRAMEWORKS
 from gdpo_core.shared.words import listing
 
@@ -822,3 +824,17 @@ def test_a_reward_that_the_configuration_names_is_read_though_it_copies_another_
     code, told, _ = scored(capsys, tmp_path, ["m.fit", "m.brief"], fit=marks, brief=marks)
     assert code == 0 and told["weights"] == {"fit": 1.0, "brief": 2.0}
     assert told["push"] == {"fit": pytest.approx(told["push"]["brief"]), "brief": pytest.approx(told["push"]["fit"])}
+
+
+@pytest.mark.parametrize(("complete", "told"), [(True, False), (False, None)])
+def test_no_key_is_known_to_fit_a_pattern_where_a_file_is_missing(complete, told):
+    """A key that only has to be there is a rare one, which a missing file is taken not to hold."""
+    known = Known({}, {}, complete=complete)
+    assert known.holds([Condition(key="reward.*", equals=True)]) is told
+    assert known.holds([Condition(key="reward.*", set=True)]) is False
+
+
+def test_a_constant_sum_hides_nothing_from_gdpo_if_two_weights_have_one_size():
+    names = ["a", "b"]
+    assert [_even(names, w, weighted=True) for w in ([1, 1], [1, -1], [1, 2], [1, 0])] == [True, True, False, True]
+    assert [_even(names, w, weighted=False) for w in ([1, 1], [1, -1], [1, 2])] == [True, False, False]

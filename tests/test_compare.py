@@ -12,7 +12,7 @@ from logs import gdpo
 
 import gdpo_audit as ga
 import gdpo_core as gc
-from gdpo_audit.comparing.compare import changes, changes_headline
+from gdpo_audit.comparing.compare import _comparable_rows, changes, changes_headline
 from gdpo_audit.comparing.speeds import pooled_speeds
 from gdpo_core.intervals import half_width
 
@@ -83,6 +83,13 @@ def test_two_steps_are_too_few_and_no_scatter_is_no_width():
     assert half_width([np.array([1.0, 1.0, 1.0])]) == 0.0
 
 
+def test_no_interval_is_given_if_one_of_two_series_counts_as_less_than_two_numbers():
+    """Four zeros and four ones have 6 equal ones of 7 pairs of neighbours: ρ = 5/8, and 8 · (3/8) / (13/8) = 1.85."""
+    turns, moves = np.repeat([0.0, 1.0], 4), np.array([1.0, -1.0, 1.0, -1.0])
+    assert half_width([moves, moves]) is not None
+    assert half_width([turns, moves]) is half_width([moves, turns]) is None
+
+
 @pytest.mark.parametrize(("steps", "memory"), [(6, 0.0), (40, 0.0), (40, 0.6), (120, 0.8)])
 def test_the_interval_holds_the_truth_about_as_often_as_it_says(steps, memory):
     rng, held, draws = np.random.default_rng(1), 0, 500
@@ -94,6 +101,15 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says(steps, memory):
         held += half is not None and abs(x[50:].mean()) <= half
     # Without the correction for neighbours, the interval would hold the mean about half of the time at memory 0.8.
     assert 0.88 <= held / draws <= 0.99
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("shared", "paired"), [(2, True), (1, False)])
+def test_runs_are_compared_step_by_step_if_they_share_half_of_the_steps_of_the_shortest(shared, paired):
+    """The shorter run has four steps, the longer one ten."""
+    runs = [pl.DataFrame({"step": s, "step_last": s}) for s in (range(4), range(4 - shared, 14 - shared))]
+    tables, by_step = _comparable_rows(runs)
+    assert by_step == paired and [len(table) for table in tables] == ([shared] * 2 if paired else [4, 10])
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------

@@ -170,3 +170,11 @@ def test_beside_a_writer_every_step_is_seen(tmp_path):
     assert "\nThe logged advantages are GDPO" in out and "all 96 rows in " in out and "  3 steps, " in out
     fresh = ga.audit(ga.read_run(tmp_path / "seen")).to_dict()
     assert json.loads((tmp_path / "report.json").read_text()) == nearly(fresh)
+
+
+def test_a_change_that_leaves_the_size_as_it_is_is_seen(tmp_path):
+    log = tmp_path / "a.csv"
+    log.write_text("1")
+    before = watch.changed_files(str(log))
+    os.utime(log, ns=(0, 10**9))
+    assert watch.changed_files(str(log)) != before

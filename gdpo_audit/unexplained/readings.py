@@ -281,7 +281,6 @@ def of_total_alone(run: Run, total: str, parts: Sequence[str], explained: float)
     total.
 
     total: the column of the total.
-    parts: its parts.
     explained: the share of its variance that a weighted sum of them explains.
     """
     reread = _read_with(run, rewards=(total,))

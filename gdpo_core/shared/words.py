@@ -26,6 +26,8 @@ def percent(share: float | None, decimals: int = 0) -> str:
 
     >>> percent(0.004), percent(0.996), percent(0.0004), percent(0.9996), percent(-0.0004)
     ('0.4 %', '99.6 %', 'under 0.1 %', 'over 99.9 %', 'about 0 %')
+    >>> percent(sum([0.1] * 10)), percent(0.1 + 0.2 - 0.3)
+    ('100 %', '0 %')
     """
     if share is None or not isfinite(share):
         return MISSING

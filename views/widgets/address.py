@@ -5,7 +5,7 @@ its reader.
 A control that is untouched stays out of the address. A value that cannot be read is ignored, and the page says so.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -188,6 +188,18 @@ def read_address(params: Mapping[str, str | list[str]]) -> tuple[dict[str, Any],
         except (KeyError, ValueError):
             unread = True
     return values, unread
+
+
+def fits(value: Any, options: Collection[Any] | None = None, many: int | None = None) -> bool:
+    """Return whether a value that an address held is one that its control can take.
+
+    options: the values that fit, by default all.
+    many: how many numbers the value has to have, by default any.
+
+    >>> fits("a", ("a", "b")), fits("c", ("a", "b")), fits((1, 2), many=2), fits((1, 2), many=1)
+    (True, False, True, False)
+    """
+    return (options is None or value in options) and (many is None or len(value) == many)
 
 
 def write_address(values: Mapping[str, Any], untouched: Mapping[str, Any]) -> dict[str, str]:

@@ -59,10 +59,9 @@ class Nav(anywidget.AnyWidget):
     def restore(
         self, key: str, options: Collection[Any] | None = None, default: Any = None, many: int | None = None
     ) -> Any:
-        """Return the value that the address held for a control when the page was opened.
+        """Restore a control: return the value that the address held for it when the page was opened, or its default.
 
-        The default is returned if the address held no value, or a value that does not fit. A value that does not fit
-        also sets `unread`.
+        If that value does not fit, the page says in `unread` that a part of the link was not understood.
 
         key: the key of the control in CONTROLS.
         options: the values that fit, by default all.
@@ -70,9 +69,10 @@ class Nav(anywidget.AnyWidget):
         many: how many numbers the value has to have, by default any.
         """
         value = self._given.get(key)
-        if value is not None and (options is None or value in options) and (many is None or len(value) == many):
-            return value
-        self.unread = self.unread or value is not None
+        if value is not None:
+            if address.fits(value, options, many):
+                return value
+            self.unread = True
         return address.CONTROLS[key].default if default is None else default
 
     def write(

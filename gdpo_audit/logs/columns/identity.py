@@ -52,7 +52,7 @@ def is_place(rows: pl.DataFrame) -> bool:
     >>> is_place(pl.DataFrame({"batch": [1, 1, 1, 2, 2, 2], "value": [7, 7, 3, 0, 9, 9]}))
     False
     """
-    values = rows.group_by("batch", maintain_order=True).agg(pl.col("value").unique(maintain_order=True))
+    values = rows.group_by("batch").agg(pl.col("value").unique(maintain_order=True))
     batches: Sequence[Sequence[float]] = values["value"].to_list()
     whole = [batch for batch in batches if len(batch) >= _FEWEST]
     return len(whole) >= _FEWEST and all(_counts(batch) for batch in whole)

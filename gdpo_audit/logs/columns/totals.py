@@ -181,7 +181,6 @@ def issue_of_unused(reasons: Mapping[str, str]) -> tuple[LogIssue, ...]:
 def with_left_out(choice: RewardChoice, reasons: Mapping[str, str]) -> RewardChoice:
     """Return a choice whose issue about columns that are no rewards names some more.
 
-    choice: the choice.
     reasons: the further columns, each with the reason why it is no reward.
     """
     before = [issue.details["columns"] for issue in choice.issues if issue.id == "no-reward"]
@@ -194,7 +193,6 @@ def with_own_reasons(choice: RewardChoice, reasons: Mapping[str, str]) -> Reward
     """Return a choice in which columns that a total does not count, and that cannot be rewards by their numbers, are
     left out for that reason: a column that rises along the log may still number its steps.
 
-    choice: the choice.
     reasons: columns that cannot be rewards, each with the reason.
     """
     out = {name: why for name, why in reasons.items() if name not in (*choice.rewards, choice.total)}

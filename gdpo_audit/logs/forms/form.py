@@ -132,7 +132,6 @@ def expect_one_length(table: Table, lists: Sequence[str], by: str) -> None:
     """Raise InputError if one of these lists is not as long as the list `by` in some row of a table.
 
     The error names the first list for which this is so, and the first row.
-    table: the table.
     lists: the columns of lists to compare.
     by: the column of the lists with which they are compared.
     """
@@ -149,7 +148,6 @@ def same_length(table: Table, name: str, rewards: Sequence[str]) -> bool:
 
     Some columns need a value per response, such as another reward or the advantages. If the column `name` is one of
     them, InputError is raised where the two lengths differ in a row of several responses.
-    table: the table.
     name: the column of lists.
     rewards: the columns of the rewards.
     """

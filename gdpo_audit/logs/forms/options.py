@@ -308,7 +308,6 @@ def refuse_numeric_texts(
 def first_values(table: Table, names: Sequence[str], rows: int) -> dict[str, list]:
     """Return by column the first values of each of these columns; missing values are skipped.
 
-    table: the table.
     names: the columns.
     rows: the most values of a column.
     """

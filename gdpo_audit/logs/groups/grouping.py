@@ -92,7 +92,6 @@ def with_groups(run: Run, options: ReadOptions) -> Run:
 def _by_places(run: Run, sizes: Sequence[int], places: int) -> Run:
     """Return the run with groups in which each row stands `places` rows after the one before, in the same batch.
 
-    run: the run.
     sizes: the number of rows of each batch.
     places: how many rows apart the rows of a group stand.
     """

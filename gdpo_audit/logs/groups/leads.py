@@ -35,7 +35,6 @@ def led_on(error: InputError, tables: Sequence[Table], options: ReadOptions, rea
     These are options that were tried on this log and with which it is read, or, if no options were found, the place
     where a table is described that is always read. An error of another kind is returned unchanged, and so is one that
     says what the caller's own options lack.
-    error: the error.
     tables: the tables of the log.
     options: the options with which reading failed.
     read: reads the log with other options.

@@ -254,7 +254,6 @@ def _sizes(table: Table, lists: Sequence[str]) -> pl.DataFrame:
     """Return the lengths of lists in a table, with a line for each row of the table and a column for each list.
 
     A length is null where a row has no list, and everywhere if the table has no lists of this name.
-    table: the table.
     lists: the columns of the lists.
     """
     there = {name for name in lists if isinstance(table.schema.get(name), pl.List)}

@@ -167,7 +167,6 @@ def texts_of_objects(table: Table, holders: Collection[str] = ()) -> list[str]:
     """Return the columns of text that hold rewards and spell an object in each text, in JSON or Python.
 
     They hold rewards if they are called so. The first texts of a column decide; a column without texts is left out.
-    table: the table.
     holders: columns that hold rewards though they are not called so.
     """
     texts = [name for name, kind in table.schema.items() if kind == pl.String]
@@ -182,7 +181,6 @@ def texts_of_objects(table: Table, holders: Collection[str] = ()) -> list[str]:
 def read_texts(table: Table, names: Sequence[str]) -> list[pl.Series]:
     """Return these columns of text as columns of the objects that they spell. A missing text is null.
 
-    table: the table.
     names: the columns.
 
     Raises InputError for a text that spells no object.

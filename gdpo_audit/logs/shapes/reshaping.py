@@ -15,7 +15,7 @@ from gdpo_audit.logs.forms.options import TYPED_ROWS, ReadOptions, first_values,
 from gdpo_audit.logs.forms.roles import GROUPS, STEPS, role
 from gdpo_audit.logs.shapes import lists, objects, parts_of_totals, rollouts
 from gdpo_audit.logs.shapes.rank_files import without_rank_copies
-from gdpo_audit.logs.shapes.shape import RESERVED, Shape, changed
+from gdpo_audit.logs.shapes.shape import RESERVED, Reading, Shape, changed
 from gdpo_audit.logs.shapes.wide import with_a_row_per_response
 from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type
 from gdpo_audit.logs.trainers import episodes
@@ -110,15 +110,12 @@ def _with_texts_read(shape: Shape, holders: Sequence[str]) -> Shape:
         return shape
     columns = [objects.read_texts(table, names) for table, names in zip(shape.tables, texts, strict=True)]
 
-    def read(table: Table, frame: pl.LazyFrame, number: int, with_texts: bool) -> pl.LazyFrame:
+    def read(reading: Reading) -> pl.LazyFrame:
         """Return the rows of a table with the objects in place of the texts that spell them.
 
         `columns` of the outer function holds the columns of objects of each table.
-        table: not used.
-        number: which table of the shape it is, from 0.
-        with_texts: not used.
         """
-        return frame.with_columns(columns[number])
+        return reading.frame.with_columns(columns[reading.number])
 
     return replace(shape, tables=changed(shape.tables, read))
 
@@ -137,15 +134,12 @@ def _unnested(shape: Shape, holders: Sequence[str] = ()) -> Shape:
         return shape
     members = objects.without_copies(shape.tables, objects.member_columns(chosen, schema, RESERVED))
 
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+    def change(reading: Reading) -> pl.LazyFrame:
         """Return the rows of a table with columns in place of the objects that hold rewards.
 
         There is a column for each member in `members` of the outer function.
-        table: not used.
-        number: not used.
-        texts: not used.
         """
-        return objects.unnested(frame, members)
+        return objects.unnested(reading.frame, members)
 
     tables = changed(shape.tables, change)
     options = replace(shape.options, rewards=_renamed(named, members, union_schema(tables)) or None)
@@ -186,14 +180,12 @@ def _exploded(shape: Shape, told: bool) -> Shape:
     if answer_lists is None:
         return shape
 
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+    def change(reading: Reading) -> pl.LazyFrame:
         """Return a row per answer in place of each row of a table.
 
         `answer_lists` of the outer function says which columns hold lists with a value per answer.
-        number: its number in the log, from 0.
-        texts: whether long texts are kept.
         """
-        return lists.rows_of_lists(table, frame, answer_lists, number, texts)
+        return lists.rows_of_lists(reading.table, reading.frame, answer_lists, reading.number, reading.texts)
 
     lines = lists.lines_are_groups(tables, answer_lists, step, ids, prompts)
     tables = changed(tables, change)
@@ -213,7 +205,7 @@ def _with_lists(table: Table) -> Table:
     arrays = [name for name, kind in table.schema.items() if isinstance(kind, pl.Array) and len(kind.shape) == 1]
     if not arrays:
         return table
-    return changed([table], lambda _, frame, number, texts: frame.with_columns(pl.col(arrays).arr.to_list()))[0]
+    return changed([table], lambda reading: reading.frame.with_columns(pl.col(arrays).arr.to_list()))[0]
 
 
 def _with_functions(shape: Shape) -> Shape:
@@ -235,17 +227,14 @@ def _with_functions(shape: Shape) -> Shape:
     if not sizes:
         return shape
 
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+    def change(reading: Reading) -> pl.LazyFrame:
         """Return the rows of a table with a column per item of the lists of rewards, in place of these lists.
 
         `sizes` of the outer function holds the length of the lists, by column.
-        table: not used.
-        number: not used.
-        texts: not used.
         """
-        there = [name for name in sizes if isinstance(frame.collect_schema().get(name), pl.List)]
+        there = [name for name in sizes if isinstance(reading.frame.collect_schema().get(name), pl.List)]
         each = [pl.col(n).list.get(k, null_on_oob=True).alias(f"{n}[{k}]") for n in there for k in range(sizes[n])]
-        return frame.with_columns(each).drop(there)
+        return reading.frame.with_columns(each).drop(there)
 
     options = shape.options
     if options.rewards:
@@ -277,14 +266,12 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
     trainer: tinker or rllm.
     """
 
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+    def change(reading: Reading) -> pl.LazyFrame:
         """Return a row per trajectory in place of the rows of a table, which are episodes or trajectories.
 
         `trainer` of the outer function says who logged them.
-        table: not used.
-        number: not used.
-        texts: not used.
         """
+        frame = reading.frame
         return episodes.of_tinker(frame, RESERVED) if trainer == "tinker" else episodes.of_rllm(frame)
 
     tables = changed(shape.tables, change)
@@ -292,7 +279,7 @@ def _of_episodes(shape: Shape, trainer: str) -> Shape:
         return replace(shape, tables=tables, several=True)
     empty = episodes.never_differ(tables, ["final_reward"])
     if empty:
-        tables = changed(tables, lambda _, frame, number, texts: frame.drop(empty, strict=False))
+        tables = changed(tables, lambda reading: reading.frame.drop(empty, strict=False))
     return replace(shape, tables=tables, method=episodes.CENTRED)
 
 
@@ -303,15 +290,12 @@ def _with_steps(shape: Shape) -> Shape:
     if named & {*STEPS} or shape.options.named("step") or None in steps or len({*steps}) < 2:
         return shape
 
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+    def change(reading: Reading) -> pl.LazyFrame:
         """Return the rows of a table with a column `step`, which holds the step that the table's folder tells.
 
         `steps` of the outer function holds the step of each table.
-        table: not used.
-        number: which of the log's tables it is, from 0.
-        texts: not used.
         """
-        return frame.with_columns(step=pl.lit(steps[number], pl.Int64))
+        return reading.frame.with_columns(step=pl.lit(steps[reading.number], pl.Int64))
 
     return replace(shape, tables=changed(shape.tables, change))
 
@@ -325,15 +309,13 @@ def _without_copies(shape: Shape) -> Shape:
     if not again:
         return shape
 
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
+    def change(reading: Reading) -> pl.LazyFrame:
         """Return the rows of a table without the rows that are copies of earlier ones.
 
         `again` of the outer function holds the numbers of these rows, by the number of the table.
-        table: not used.
-        number: which of the log's tables it is, from 0.
-        texts: not used.
         """
-        return episodes.without_rows(frame, again[number]) if number in again else frame
+        there = again.get(reading.number)
+        return reading.frame if there is None else episodes.without_rows(reading.frame, there)
 
     words = f"{count(sum(map(len, again.values())), 'row')} that another file holds too"
     return replace(shape, tables=changed(shape.tables, change), left_out=(*shape.left_out, words))

@@ -12,7 +12,7 @@ import polars as pl
 from gdpo_audit.logs.forms.options import union_schema
 from gdpo_audit.logs.forms.roles import ADVANTAGES, is_called_reward
 from gdpo_audit.logs.shapes.lists import is_chat
-from gdpo_audit.logs.shapes.shape import Shape, changed
+from gdpo_audit.logs.shapes.shape import Reading, Shape, changed
 from gdpo_audit.logs.tables.formats import Table
 
 Members = Mapping[str, Sequence[str]]  # {column of lists: the members of its objects}
@@ -63,9 +63,9 @@ class _Apart:
         """Keep the members of the rollouts, by column."""
         self.members = members
 
-    def __call__(self, _table: Table, frame: pl.LazyFrame, _number: int, _texts: bool) -> pl.LazyFrame:
+    def __call__(self, reading: Reading) -> pl.LazyFrame:
         """Return the changed rows; a table without such lists stays as it is."""
-        schema = frame.collect_schema()
+        frame, schema = reading.frame, reading.frame.collect_schema()
         there = [name for name in self.members if isinstance(schema.get(name), pl.List)]
         each = [
             pl.col(name).list.eval(pl.element().struct.field(member)).alias(member)
@@ -84,9 +84,9 @@ class _Lines:
         """Keep the column of the list, and the members of its objects that become columns, if it holds objects."""
         self.outer, self.inner = outer, inner
 
-    def __call__(self, _table: Table, frame: pl.LazyFrame, _number: int, _texts: bool) -> pl.LazyFrame:
+    def __call__(self, reading: Reading) -> pl.LazyFrame:
         """Return the changed rows; a table without the list stays as it is."""
-        schema = frame.collect_schema()
+        frame, schema = reading.frame, reading.frame.collect_schema()
         if not isinstance(schema.get(self.outer), pl.List):
             return frame
         members = _members(schema[self.outer])

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
 
 import polars as pl
 
@@ -16,9 +15,21 @@ from gdpo_audit.records import LogIssue
 
 RESERVED = {*STEPS, *GROUPS, *LENGTHS, *ADVANTAGES, *NOT_REWARDS}  # names that mean something else than a reward
 
-# A change of rows, which takes a table, its rows, its number, and whether the rows have their long texts. It returns
-# the new rows.
-_Change: TypeAlias = Callable[[Table, pl.LazyFrame, int, bool], pl.LazyFrame]
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of the rows of a table, which a change of rows gets.
+
+    frame: the rows.
+    table: the table.
+    number: which of the log's tables it is, from 0.
+    texts: whether the rows hold their long texts.
+    """
+
+    frame: pl.LazyFrame
+    table: Table
+    number: int
+    texts: bool
 
 
 @dataclass(frozen=True)
@@ -62,14 +73,13 @@ class Shape:
         return replace(form, key=lists.LINE, keyed_by=lists.KEYED_BY, keyed_by_text=False)
 
 
-def changed(tables: Sequence[Table], change: _Change) -> list[Table]:
+def changed(tables: Sequence[Table], change: Callable[[Reading], pl.LazyFrame]) -> list[Table]:
     """Return the tables with their rows changed by the function `change`.
 
     A table is first read without its long texts, and its function `again` reads its rows a second time, with them. The
     rows of both readings are changed.
     tables: the tables.
-    change: takes a table, its rows, the number of the table (from 0), and whether the rows hold the long texts. It
-        returns the changed rows.
+    change: takes a reading of a table, and returns the changed rows.
     """
 
     def again(table: Table, number: int) -> pl.LazyFrame:
@@ -77,12 +87,12 @@ def changed(tables: Sequence[Table], change: _Change) -> list[Table]:
 
         number: which of the tables it is, from 0.
         """
-        return change(table, table.again(), number, True)
+        return change(Reading(table.again(), table, number, texts=True))
 
     return [
         replace(
             table,
-            frame=change(table, table.frame, number, False),
+            frame=change(Reading(table.frame, table, number, texts=False)),
             again=partial(again, table, number),
             scanned=None,
         )

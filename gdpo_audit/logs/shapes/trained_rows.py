@@ -16,7 +16,7 @@ from gdpo_audit.logs.forms.roles import role, words_of
 from gdpo_audit.logs.forms.scans import frames_of
 from gdpo_audit.logs.forms.standard_rows import hash_column
 from gdpo_audit.logs.names import FILE, ROW
-from gdpo_audit.logs.shapes.shape import RESERVED, Shape, changed
+from gdpo_audit.logs.shapes.shape import RESERVED, Reading, Shape, changed
 from gdpo_audit.logs.tables.formats import UNREAD, Schema, Table, is_number_type
 from gdpo_audit.logs.trainers.episodes import without_rows
 from gdpo_audit.records import LogIssue
@@ -103,19 +103,14 @@ def _issue(rows: pl.DataFrame, names: Sequence[str], which: pl.Series, before: p
 def _without(tables: Sequence[Table], rows: pl.DataFrame) -> list[Table]:
     """Return the tables of a log without some rows, and without the tables that hold no other row.
 
-    tables: the tables.
     rows: the rows to leave out, each by the number of its table (FILE) and its place there (ROW).
     """
     places = {file: part[ROW].to_list() for (file,), part in rows.partition_by(FILE, as_dict=True).items()}
 
-    def change(table: Table, frame: pl.LazyFrame, number: int, texts: bool) -> pl.LazyFrame:
-        """Return the rows of a table without the rows in `places` of the outer function.
-
-        table: not used.
-        number: which of the log's tables it is, from 0.
-        texts: not used.
-        """
-        return without_rows(frame, places[number]) if number in places else frame
+    def change(reading: Reading) -> pl.LazyFrame:
+        """Return the rows of a table without the rows in `places` of the outer function."""
+        there = places.get(reading.number)
+        return reading.frame if there is None else without_rows(reading.frame, there)
 
     after = changed(tables, change)
     fewer = [after[number] if number in places else table for number, table in enumerate(tables)]

@@ -14,7 +14,7 @@ from gdpo_audit.logs.forms.options import union_schema
 from gdpo_audit.logs.forms.roles import ADVANTAGES, GROUPS, STEPS, is_called_reward
 from gdpo_audit.logs.names import ROWS_OF_A_FILE
 from gdpo_audit.logs.shapes.lists import LINE
-from gdpo_audit.logs.shapes.shape import Shape, changed
+from gdpo_audit.logs.shapes.shape import Reading, Shape, changed
 from gdpo_audit.logs.tables.formats import Schema, Table, is_number_type, is_unread
 from gdpo_audit.records import ROUNDED_SUM, LogIssue
 
@@ -50,7 +50,7 @@ def with_a_row_per_response(shape: Shape) -> Shape:
         return shape
     rows = sum(table.height for table in shape.tables)
     details = {"names": [*wide.columns], "size": wide.size, "rows": rows}
-    tables = changed(shape.tables, lambda table, frame, number, texts: melted(table, frame, wide, number, texts))
+    tables = changed(shape.tables, lambda reading: melted(reading, wide))
     issues = (*shape.issues, LogIssue("wide", details))
     return replace(shape, tables=tables, several=True, lines=True, issues=issues)
 
@@ -79,32 +79,29 @@ def wide_columns(tables: Sequence[Table], schema: Schema, named: Sequence[str]) 
     return None
 
 
-def melted(table: Table, frame: pl.LazyFrame, wide: Wide, number: int, texts: bool) -> pl.LazyFrame:
+def melted(reading: Reading, wide: Wide) -> pl.LazyFrame:
     """Return the rows of a wide table with a row per response; `LINE` numbers the rows from which they came.
 
     A response without any value is left out.
-    table: the table.
-    frame: its rows.
+    reading: the rows. If it is one without long texts, each of them is replaced by its number of characters, as text.
     wide: the columns of the wide table.
-    number: which of the log's tables it is, from 0.
-    texts: whether long texts are kept. If not, each is replaced by its number of characters, as text.
     """
-    schema = frame.collect_schema()
+    frame, schema = reading.frame, reading.frame.collect_schema()
     there = {name: [x for x in columns if x in schema] for name, columns in wide.columns.items()}
     there = {name: columns for name, columns in there.items() if len(columns) == wide.size}
     gone = [column for columns in there.values() for column in columns]
     frame = (
         frame.drop(LINE, strict=False)
         .with_row_index(LINE)
-        .with_columns(pl.col(LINE).cast(pl.Int64) + number * ROWS_OF_A_FILE)
+        .with_columns(pl.col(LINE).cast(pl.Int64) + reading.number * ROWS_OF_A_FILE)
     )
     lists = [pl.concat_list(columns).alias(name) for name, columns in there.items()]
     frame = frame.with_columns(lists).drop([name for name in gone if name not in there]).explode(*there)
     frame = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in there))
     # What stands beside the parts comes behind them: a trainer's columns of rewards stand before its advantages.
     frame = frame.select(*there, pl.all().exclude(list(there)))
-    kinds = frame.collect_schema() if not texts else {}
-    unread = [name for name in there if name in kinds and is_unread(name, kinds[name], table.kind)]
+    kinds = frame.collect_schema() if not reading.texts else {}
+    unread = [name for name in there if name in kinds and is_unread(name, kinds[name], reading.table.kind)]
     return frame.with_columns(pl.col(name).str.len_chars().cast(pl.String) for name in unread)
 
 

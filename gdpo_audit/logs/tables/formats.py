@@ -226,7 +226,6 @@ def _json_lines(file: LogFile, broken: dict[str, int] | None, odd: set[str], tex
 
     polars reads the file if it can and `broken` is None. Otherwise Python does, which takes several times as long. This
     is so for files with NaN, or with values of different kinds in a column.
-    file: the file.
     broken: a dict to which the number of broken lines is added, by the name of the file. These lines are left out. If
         it is None, a broken line raises InputError.
     odd: a set to which the columns are added that are read as text although most of their values are numbers.

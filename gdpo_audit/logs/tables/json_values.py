@@ -22,7 +22,6 @@ _NAME = 10_000  # the most characters of a name, which a report may repeat a hun
 def json_content(file: LogFile, wanted: str) -> object:
     """Return what a file of JSON holds.
 
-    file: the file.
     wanted: what the file should hold, in words, for the error.
 
     Raises InputError if the file is not JSON.

@@ -90,7 +90,6 @@ def _expect_small(name: str, path: Path) -> None:
     """Raise InputError for a file of more than `_MAX_BYTES`, as it is or once it is unpacked.
 
     name: the name of the file, for the error.
-    path: its path.
     """
     try:
         size = path.stat().st_size
