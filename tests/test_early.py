@@ -15,6 +15,7 @@ from links import TASKS
 from gdpo_core.board.drawing import SET_BY_READERS, draw
 from scripts.make_early import early
 from views.chapters.lab import answers
+from views.chapters.train.train_words import HEADLINES
 from views.server.early import scripts_to_add
 from views.widgets.nav import Nav
 
@@ -231,13 +232,29 @@ def test_a_flip_in_the_air_is_sent_again_at_once_where_the_view_that_took_it_end
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("query", "title"), [("?lab-task=hotel", "Where GDPO hurts"), ("?at=run", "Your run")])
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [("?lab-task=hotel", "Where GDPO hurts"), ("?at=run", "Your log shows"), ("?at=run&run-sample=x", "Your run")],
+)
 def test_what_the_early_board_does_not_have_has_a_heading_and_a_sentence(browser, page_url, query, title):
     page = unconnected(browser, page_url, query)
     page.evaluate("window.passed = 9000")
     becomes(page, f"() => ({NOTE})().endsWith('what stands here needs one.')", True)
     (shown,) = page.locator("#early h1:visible").all_inner_texts()
     assert shown.startswith(title)
+    page.close()
+
+
+@pytest.mark.slow
+def test_train_has_its_first_words_and_a_still_before_it_loads_unless_the_address_changes_them(browser, page_url):
+    page = unconnected(browser, page_url, "?at=train")
+    page.locator("#early .still path").nth(5).wait_for()
+    assert page.locator("#early h1:visible").inner_text() == HEADLINES["equal"]
+    assert page.locator("#early h2").inner_text() == "Rewards of unequal scale"
+    page.close()
+    page = unconnected(browser, page_url, "?at=train&train-compare=published")
+    page.locator("#early h1:visible", has_text="Train").wait_for()
+    assert not page.locator("#early .still").is_visible()
     page.close()
 
 

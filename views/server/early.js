@@ -36,10 +36,13 @@ function show() {
   const query = new URLSearchParams(location.search);
   const asked = query.get("at");
   const at = names.includes(asked) ? asked : names[0];
+  // A chapter opens as the server wrote it here, unless the address sets something of it.
+  const plain = ![...query.keys()].some((key) => key.startsWith(`${at}-`));
   cover.dataset.at = at === names[0] && !opened ? "other" : at;
+  cover.classList.toggle("plain", plain);
   links.forEach((link, n) => (names[n] === at ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
   const task = early.tasks.find(([id]) => id === query.getAll("lab-task").at(-1));
-  const title = at === names[0] ? `Where ${(task ?? early.tasks[0])[1]}` : early.chapters[names.indexOf(at)][1];
+  const title = at === names[0] ? `Where ${(task ?? early.tasks[0])[1]}` : early.chapters[names.indexOf(at)][plain ? 2 : 1];
   cover.querySelector(".early-other").textContent = title;
 }
 // A link to a chapter loads nothing anew, so that no flip is lost; the bar reads the address when it comes.

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from gdpo_core.shared.board_files import CODE, EXPORT, STYLE
 from gdpo_core.shared.json_files import read_json
 from gdpo_core.shared.markup import Html, data, script, style, table, tag
+from views.widgets import still
 from views.widgets.first_words import CHOOSE, what_methods_do
 
 _HERE = Path(__file__).parent
@@ -25,7 +26,8 @@ class Early(TypedDict):
     score: bool  # whether one of the first task's rewards is a score and no mark
     request: str
     tasks: list[list[str]]  # (id, title)
-    chapters: list[list[str]]  # (name, title)
+    chapters: list[list[str]]  # (name, title, headline)
+    train: list[str]  # the sentence below Train's headline, and the title and the caption of what it trains at first
     longest: int  # the most characters of a value in the address
     traits: dict[str, Any]
 
@@ -38,7 +40,7 @@ def markup(folder: Path) -> str:
     early = read_json(folder / "early.json", Early)
     lab = tag("div", _claim(early), kind="output-area early-claim")
     area = tag("div", _request(early), tag("div", kind="early-board"), _still(early["traits"]), kind="output-area")
-    title = tag("div", tag("h1", kind="early-other"), kind="output-area markdown")
+    title = tag("div", tag("h1", kind="early-other"), _train(early["train"], folder), kind="output-area markdown")
     page = tag("div", tag("div", _bar(early["chapters"]), tag("div", lab, area, kind="early-lab"), title))
     note = tag("p", kind="lost", role="status")
     css, code = ((_HERE / f"early.{kind}").read_text("utf-8") for kind in ("css", "js"))
@@ -55,7 +57,7 @@ def _bar(chapters: list[list[str]]) -> Html:
     """Return the bar of nav.js with links alone: what copies is there once the page has loaded."""
     links = (
         tag("a", tag("span", n, kind="n", aria_hidden="true"), title, href=f"?at={name}")
-        for n, (name, title) in enumerate(chapters, 1)
+        for n, (name, title, _) in enumerate(chapters, 1)
     )
     more = tag("span", "Copy as ", kind="more")
     tools = (tag("button", *text, type="button", disabled="") for text in (("Share",), (more, "Python")))
@@ -90,6 +92,16 @@ def _request(early: Early) -> Html:
     looks = "mo-label inline-flex pt-0 pb-0 pl-0 flex-row items-center gap-x-1.5 pr-2 w-fit"
     choice = tag("div", heading, group, kind=looks)
     return tag("div", tag("p", f"“{early['request']}”"), choice, kind="request")
+
+
+def _train(words: list[str], folder: Path) -> Html:
+    """Return what stands below Train's headline until it has trained: its first words, and a still of its curves.
+
+    folder: the folder of gallery.json.
+    """
+    lead, title, caption = words
+    looks = tag("span", lead, kind="paragraph"), tag("h2", title), tag("p", caption), still.curves(folder, known=True)
+    return tag("div", *looks, kind="early-train")
 
 
 def _chosen(many: int) -> list[dict[str, str]]:
