@@ -80,7 +80,9 @@ def with_fault(path: Path, number: int) -> tuple[ast.Module, str]:
 
 
 def tests_of(path: Path) -> list[str]:
-    """Return the tests that a fault in a file meets: the file's own doctests, and the tests that use its package."""
+    """Return paths for pytest: the file itself, for its doctests, and each file of tests that names its package, those
+    first that name the file, too.
+    """
     package = path.relative_to(ROOT).parts[0]
     using = [test for test in sorted((ROOT / "tests").glob("test_*.py")) if package in test.read_text(encoding="utf-8")]
     named = [test for test in using if path.stem in test.read_text(encoding="utf-8")]  # they are likely to notice

@@ -5,6 +5,7 @@ with those of the library.
 import dataclasses
 import json
 import sys
+from inspect import isgeneratorfunction
 
 import numpy as np
 import polars as pl
@@ -556,3 +557,11 @@ def test_whatever_the_log_the_report_is_plain_and_whole(seed):
     weights = {run.rewards[0]: float(draw.choice([0, 2, -1]))} if draw.random() < 0.2 else None
     d = check(audit(run, weights, primary, asked=asked))
     assert d["source"]["responses"] == sum(len(table) for table in run.tables())
+
+
+def test_every_function_that_yields_findings_is_a_kind():
+    looked = {kind.look for kind in KINDS.values()}
+    modules = [m for name, m in sys.modules.items() if name.startswith("gdpo_audit.findings.findings_")]
+    found = [f for m in modules for f in vars(m).values() if isgeneratorfunction(f) and f.__module__ == m.__name__]
+    public = [f for f in found if not f.__name__.startswith("_")]
+    assert len(modules) == 7 and not [f.__name__ for f in public if f not in looked], "each has a row in findings.py"

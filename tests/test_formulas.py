@@ -16,6 +16,7 @@ from gdpo_core.board.board import RULES
 from gdpo_core.board.drawing import draw
 from gdpo_core.board.state import PAYS, State, frozen
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.numerics.pairs import APART
 from gdpo_core.ties import explain_and_collapse
 
 FORMULAS = (Path(gc.__file__).parent / "board" / "formulas.js").read_text(encoding="utf-8")
@@ -114,6 +115,11 @@ def check(found, cases):
             at += len(r)
             if of_group is not None and -1 not in ranked:
                 assert of_group == ranked, said
+
+
+def test_the_browser_ties_what_is_as_near_as_in_the_core():
+    (apart,) = re.findall(r"const APART = ([\d.]+);", FORMULAS)
+    assert float(apart) == APART == 0.005
 
 
 @pytest.mark.slow

@@ -22,8 +22,8 @@ COMPARED = json.loads((ROOT / "docs/compare.schema.json").read_text(encoding="ut
 LOGS = [path for path in sorted((ROOT / "data/samples").iterdir()) if path.name != "published_answers.zip"]
 
 
-@pytest.mark.slow
 def test_the_schema_is_what_the_types_say():
+    """If it is not, `python -m scripts.make_schema` writes it anew."""
     code = (
         "from scripts.make_schema import files\n"
         "for file, text in files().items(): assert file.read_text(encoding='utf-8') == text, file"

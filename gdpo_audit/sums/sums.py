@@ -227,13 +227,11 @@ _RECORDS = (RewardSums, MethodSums, LengthSums, LoggedSums, Sums)
 
 
 def each(make: Callable[..., Any], *records: Any, name: str = "") -> Any:
-    """Apply `make` field by field to records of one kind, and return a record of that kind.
+    """Return a record, or a dict, like the first one, in which each field is `make(name, *values)`: its name, and the
+    values that all given records hold there.
 
-    Each field of the result is `make(name, *values)`, with the name of the field and the values that the given records
-    hold in it. Records and dicts inside the records are treated by the same rule.
-
-    The arguments may also be dicts, whose keys are then the names. If they are plain values, the result is `make(name,
-    *values)` with the argument `name`.
+    Records and dicts inside are walked into by the same rule. For plain values in place of records the result is
+    `make(name, *values)` with the argument `name`.
     """
     first: Any = records[0]
     if isinstance(first, _RECORDS):

@@ -48,7 +48,9 @@ class LogTest:
     held: NDArray[np.bool_]
 
     def off_by(self, k: int) -> float:
-        """Return by which part of its foretold move reward k was off, beyond the noise."""
+        """Return by how much the error of reward k exceeds the noise, divided by its foretold move, or by the noise if
+        that is larger: 0 within the noise, and 1 if the excess is as large as the foretold move.
+        """
         beyond = max(0.0, abs(float(self.error[k])) - float(self.noise[k]))
         return beyond / max(abs(float(self.moved[k])), float(self.noise[k]), 1e-9)
 

@@ -88,7 +88,7 @@ def _passed_over(f: Facts, rows: Sequence[Setting], best: Setting) -> str:
     why = "takes more from the other rewards"
     if row.gate is not None:
         gated = f"counts {row.gate['reward']} only where {gate_opens(row.gate)}"
-        why = f"{gated}, which changes the task: that is yours to choose"
+        why = f"{gated}, which changes the task: yours to choose"
     elif _may_get_worse(row, first, direction):
         why = "its forecast does not exclude a loss"
     down = " down" * (direction < 0)
@@ -119,9 +119,7 @@ def _rising(f: Facts, rows: Sequence[Setting]) -> list[Setting]:
 
 
 def _may_get_worse(row: Setting, name: str, direction: int) -> bool:
-    """Return whether the forecast of a reward under a setting does not exclude that it stays or gets worse; False where
-    there is no forecast.
-    """
+    """Return whether the worse end of the interval of a reward's forecast is no gain; False without a forecast."""
     interval = _interval(row, name, direction)
     return interval is not None and interval[0] <= 0
 

@@ -167,8 +167,8 @@ class Rules:
     marks: regular expressions for the programs and calls that run the trainer.
     keys: patterns of keys that only this trainer has.
     common: keys that it shares with other trainers. Two of them are enough where nothing else tells the trainer.
-    decisive: those of the names of its other keys, without sections, that sound as if they decided a value, so that a
-        key with another such name is not its own; empty for verl, all of whose keys are known.
+    decisive: names of its keys, without sections, that no rule reads although they sound as if they decided a value. A
+        key that sounds so and is not among them counts as a fork's. Empty for verl, all of whose keys are known.
     not_keys: patterns of keys that only its forks have. The rules of the forks are not known.
     packages: names under which the trainer is installed.
     version_key: the key whose value is the trainer's version.

@@ -1,4 +1,5 @@
-"""Changes that are made inside marimo while it serves the page, each of them described in docs/upstream.md.
+"""Changes that are made inside marimo while it serves the page. Each is described in docs/upstream.md, but not the
+board of `draw_early`, which marimo does not lack.
 
 They were written for marimo 0.25.2, and pyproject.toml admits no later version. The times and sizes in the docstrings
 below were measured on two cores on 26 November 2026.

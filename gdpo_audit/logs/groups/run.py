@@ -251,10 +251,9 @@ def one_error(where: str) -> Iterator[None]:
 
 
 def batches_from_all_over(tables: Iterable[pl.DataFrame], most: int) -> list[pl.DataFrame]:
-    """Return whole batches from all over a run, with at most `most` responses in all.
+    """Return whole batches spread over a run: all of them if they hold at most `most` responses, else half of them, a
+    quarter and so on until they do. More responses come back if one batch is left, or if halving would leave none.
 
-    At first the share of the batches that is taken is 1. It is halved as long as their responses are too many. It is
-    not halved if only one batch is left, or if no batch would be left. There may then be more than `most` responses.
     tables: the tables of the run, each of whole batches.
     most: the most responses that are wanted.
 

@@ -13,7 +13,8 @@ _MORE = "$(…)"  # in a script: words that only a run would tell
 
 
 def commands_of(nodes: list[ast.AST], names: Names, file: str) -> Iterator[Source]:
-    """Yield the sources of entries in the commands of a program: in its texts, f-strings among them, and its lists.
+    """Yield a `Source`, the settings of one command, for each command of a trainer that stands in a program: in its
+    texts, f-strings among them, and its lists.
 
     A text or a list of words counts if `COMMAND` finds in it a command that runs a trainer. A list that is handed to a
     function such as subprocess.run counts too. In an f-string, `LOST` stands for what only a run would tell.

@@ -60,7 +60,8 @@ def read_files(given: Given) -> list[Source]:
 
 
 def _values_of(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the content of files of values, by their names without folders; what cannot be read is left out.
+    """Return the mapping that each file .yaml, .yml or .json holds, by its name without folders. Of two files of one
+    name the later one stays, and what cannot be read is left out.
 
     texts: the texts of all files by their names.
     """

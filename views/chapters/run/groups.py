@@ -15,12 +15,12 @@ from gdpo_audit.report.group_tables import group_title
 from gdpo_audit.report.summary import wanted
 from gdpo_core.board import Board
 from gdpo_core.frameworks import ALL_CONVENTIONS
+from gdpo_core.numerics.pairs import APART
 from gdpo_core.shared import markup
 from gdpo_core.shared.words import count
 from views.widgets.html import div, element, show, tag
 
 _LARGEST = 64  # answers of a group that a board shows
-_APART = 0.005  # of the largest advantage: two advantages that differ by less are tied, as gdpo_core.collapse says it
 
 
 def group_choice(audit: AuditReport | None) -> mo.ui.dropdown:
@@ -58,7 +58,7 @@ def helped_pairs(group: ExampleGroup, audit: AuditReport | None) -> int:
 
     def ordered(weights: Sequence[float], method: str) -> int:
         a = np.array(replace(group, weights=tuple(weights)).advantages_under(method))
-        return int((better & (a[:, None] - a > _APART * np.abs(a).max())).sum())
+        return int((better & (a[:, None] - a > APART * np.abs(a).max())).sum())
 
     new = ordered([row.weights[name] for name in group.names], row.method)
     return max(0, new - ordered(group.weights, audit.plan[0].method))

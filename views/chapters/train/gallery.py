@@ -352,10 +352,11 @@ def _card(s: Scenario, drawn: Mapping[str, Any], comparison: str, guesses: Guess
 
 
 def reply(scenario: Scenario, shown: Sketches, guesses: Guesses | None) -> str:
-    """Return the reply to what was predicted of a scenario: what was said, and what came; "" if nothing was predicted.
+    """Return the reply to what a reader predicted of a scenario, such as “Right: …” or “You said …; …”, with what the
+    scenario shows; "" if nothing was predicted.
 
     shown: the sketch of each scenario, by its id.
-    guesses: as in `score`; None where nobody is asked.
+    guesses: the predicted verdicts, by the id of the scenario; None where nobody is asked.
     """
     guess, arms = (guesses or {}).get(scenario.id), bool(scenario.setup.arms)
     if not guess:

@@ -154,7 +154,7 @@ def _in_train(scenario: str) -> str:
 
 @lru_cache(maxsize=1)
 def _drawn() -> Html:
-    """Return the table of cases, with a note below it."""
+    """Return the table “Use GDPO when …, use GRPO when …” with a note below it."""
 
     def cell(case: Case) -> Html:
         verdict = _in_train(case.scenario) if case.scenario else ""
