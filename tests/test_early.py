@@ -250,7 +250,7 @@ def test_train_has_its_first_words_and_a_still_before_it_loads_unless_the_addres
     page = unconnected(browser, page_url, "?at=train")
     page.locator("#early .still path").nth(5).wait_for()
     assert page.locator("#early h1:visible").inner_text() == HEADLINES["equal"]
-    assert page.locator("#early h2").inner_text() == "Rewards of unequal scale"
+    assert page.locator("#early .early-train h2").inner_text() == "Rewards of unequal scale"
     page.close()
     page = unconnected(browser, page_url, "?at=train&train-compare=published")
     page.locator("#early h1:visible", has_text="Train").wait_for()

@@ -472,7 +472,7 @@ def test_a_setting_that_pushes_more_and_is_passed_over_is_named_with_the_reason(
     assert cost(0.8, 0.1, good).endswith(f"{row}takes more from the other rewards.")
     assert cost(0.8, 0.5, loss).endswith(f"{row}its forecast does not exclude a loss.")
     assert cost(0.8, 0.5, good, gate).endswith(
-        f"{row}counts b only where a reaches 1, which changes the task: yours to choose."
+        f"{row}counts b only where a reaches 1, which changes the task: your choice."
     )
     steps = {"method": "grpo_no_std"}
     assert "Row 2" not in cost(0.8, 0.5, good, steps=steps), "steps of another length are not compared"

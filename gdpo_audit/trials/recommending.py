@@ -88,7 +88,7 @@ def _passed_over(f: Facts, rows: Sequence[Setting], best: Setting) -> str:
     why = "takes more from the other rewards"
     if row.gate is not None:
         gated = f"counts {row.gate['reward']} only where {gate_opens(row.gate)}"
-        why = f"{gated}, which changes the task: yours to choose"
+        why = f"{gated}, which changes the task: your choice"
     elif _may_get_worse(row, first, direction):
         why = "its forecast does not exclude a loss"
     down = " down" * (direction < 0)
