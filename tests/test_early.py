@@ -5,6 +5,7 @@ move and without losing a flip.
 import json
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -281,4 +282,28 @@ def test_an_old_browser_comes_to_the_lab(browser, page_url, lacks):
     page.wait_for_function(GONE, polling=20)
     arrived(page, ".board .bar")
     assert not page.evaluate("document.getElementById('root').inert") and page.evaluate(MARKS)
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_bar_that_comes_after_the_core_has_a_flip_writes_it_into_the_address(browser, page_url):
+    page, held = browser.new_page(reduced_motion="reduce"), []
+
+    def hold(route):
+        body = route.fetch().text()
+        send = partial(route.fulfill, body=body, content_type="text/javascript")
+        held.append(send) if "// The bar: it shows a chapter" in body else send()
+
+    page.route("**/@file/*", hold)
+    page.goto(page_url, wait_until="commit")
+    page.wait_for_function(DRAWN, polling=20)
+    page.evaluate(FLIP, [0, 0])
+    marks = page.evaluate(MARKS)
+    state = replace(answers.grade_answers(TASKS[0]).state, marks=tuple(map(tuple, marks)))
+    title = "document.querySelector('#early h1')"  # it shows once the core has answered
+    becomes(page, f"() => [{title}.textContent, {title}.style.visibility]", [draw(state)["claim"], ""])
+    for send in held:
+        send()
+    written = ".".join("".join(map(str, row)) for row in marks)
+    becomes(page, "() => new URLSearchParams(location.search).get('lab-marks')", written)
     page.close()

@@ -170,7 +170,10 @@ def test_each_verdict_says_what_was_trained_for_it(answers):
         ]
         most, trails = -min(map(worse, rows)), sum(worse(row) < 0 for row in rows)
         assert len(rows) == (9 if first else 27) and not any(map(leads, rows)) and said.startswith("**GRPO")
-        assert f"none of {len(rows)} comparisons and trails in {trails}, by {most:.1f} points at most." in said
+        assert (
+            f"none of {len(rows)} comparisons of small models and trails in {trails}, by {most:.1f} points at most."
+            in said
+        )
         assert not first or "above 2 on; GDPO needs more than 3.14" in said
     assert all(f'aria-label="{trained_title(setup)}: ' in str(trained.setup_blocks(setups)) for setup in setups)
 
@@ -199,7 +202,7 @@ def test_the_verdict_and_the_checks_below_it_never_disagree(default):
         assert "Yes" not in below and (
             "GDPO helps" not in below or "only training shows whether more is learnt" in below
         )
-    assert "What would GDPO change? by the push on these answers; the verdict above goes by training" in text_of(
+    assert "What would GDPO change? judged by the push on these answers; the verdict above, by training" in text_of(
         should(report, default)
     )
 

@@ -134,8 +134,7 @@ def priority(report: AuditReport) -> str:
     first = report.run["primary"] or "the reward that matters most"
     return (
         f"If **{first}** matters most, no normalisation knows it. A larger weight on {first} says so. So does a gate, "
-        f"which lets another reward count only where {first} is reached; elsewhere that reward has to have its worst "
-        "value."
+        f"which lets another reward count only where {first} is reached; elsewhere that reward gets its worst value."
     )
 
 

@@ -256,15 +256,15 @@ def _in_points(told: ForecastPart, width: float) -> str:
 
 
 def without_figures(cost: str) -> str:
-    """Return what a setting costs without the brackets in which `effect` writes an interval and the push. What draws
-    the same figures beside the sentence need not tell them twice.
+    """Return what a setting costs without the brackets that hold an interval or a push: what draws figures beside the
+    sentence need not tell them twice.
 
-    >>> without_figures("It has a cost: b would be 4 points lower (80 % interval 1 to 9; push 1 → 0). Row 3 (x).")
-    'It has a cost: b would be 4 points lower. Row 3 (x).'
+    >>> without_figures("It has a cost: b would be 4 points lower (80 % interval 1 to 9; push 1 → 0). Row 3 (+0.8).")
+    'It has a cost: b would be 4 points lower. Row 3.'
     >>> without_figures("It may have a cost: b may rise or fall (forecast −2 points, 80 % interval −6 to 0).")
     'It may have a cost: b may rise or fall.'
     """
-    return re.sub(rf" \((?:forecast [^()]*, )?{INTERVAL} [^()]*\)", "", cost)
+    return re.sub(rf" \((?:(?:forecast [^()]*, )?{INTERVAL} [^()]*|[+−]?[\d.]+)\)", "", cost)
 
 
 def with_interval_alone(effect: str) -> str:

@@ -35,10 +35,10 @@ _QUANTILE = 1.2816  # of the normal distribution: 80 of 100 draws lie within so 
 CARRIED, MODEL_ERROR, LEAST_ERROR = 0.7, 0.6, 0.012
 OF_WHAT = (
     "On three small learners that had been trained before, 56 of 60 such intervals held; on two that started from "
-    "random weights, 12 of 39, with 26 of 29 directions right: there, believe the direction alone."
+    "random weights, 12 of 39, with 26 of 29 directions right: there, trust only the direction."
 )
 
-DIRECTION_ALONE = "If the model started from random weights, believe the direction alone."
+DIRECTION_ALONE = "If the model started from random weights, trust only the direction."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ def what_methods_do(score: bool) -> Html:
     marks = term("mark", "marks")
     added = join("two ", marks, " and the score") if score else join("three ", marks)
     return join(
-        "To find an answer's ",
+        "For an answer's ",
         term("advantage"),
         ", ",
         tag("strong", "GRPO"),
@@ -22,5 +22,6 @@ def what_methods_do(score: bool) -> Html:
         added,
         ", then normalises the sum over the twelve answers; ",
         tag("strong", "GDPO"),
-        " (Group reward-Decoupled Normalization Policy Optimization) normalises each mark over the twelve, then adds.",
+        " (Group reward-Decoupled Normalization Policy Optimization) normalises each mark over the twelve, adds and "
+        "renormalises.",
     )

@@ -250,7 +250,7 @@ function render({ model, el, signal }) {
   model.on("change:unread", noted);
   const name = make("a", { class: "name", href: "?at=lab" }, "Reward Policy Intuition");
   el.append(make("div", { class: "bar" }, skip, name, nav, make("div", { class: "tools" }, share, python)), status, finished);
-  show(start());
+  back(); // the address too: values that came before this view wait in the model
   noted();
   if (location.hash) reveal(location.hash.slice(1));
 }

@@ -94,8 +94,8 @@ def lead_of_trained() -> Html:
     setups, least = count(len({row.setup for row in rows}), "set-up"), count(round(LEAST), "point")
     says = (
         f"In TRL, with Adam, we trained language models of at most {PARAMETERS:,} parameters under both methods, in "
-        f"{setups}. That makes {len(rows)} comparisons, a blue dot for each: right of 0 the reward's mean over the run "
-        f"was better under GDPO, left of 0 under GRPO. A method leads from {least} on, if the {percent(CONFIDENCE)} "
+        f"{setups} with {len(rows)} rewards in all. A blue dot for each: right of 0 its mean over the run was better "
+        f"under GDPO, left of 0 under GRPO. A method leads from {least} on, if the {percent(CONFIDENCE)} "
         "interval leaves out 0."
     )
     return tag("div", tag("p", says, kind="paragraph"), kind="markdown")
@@ -195,8 +195,7 @@ def _area(rows: Sequence[Difference], shared: Sequence[Difference], chosen_from:
         tag("span", signed(x, 0), style=f"left: {at(x)}%") for x in range(step * ceil(least / step), most + 1, step)
     ]
     shown = [method for method in ("gdpo", WITHOUT_STD) if any(row.method == method for row in rows)]
-    leader = "GDPO" if len(shown) == 1 else "other"
-    sides = tag("span", "← GRPO leads"), tag("span", f"{leader} leads →")
+    sides = tag("span", "← GRPO leads"), tag("span", "GRPO trails →")
     keys = (join(tag("i", kind=method), NAMES[method]) for method in shown)
     axis = tag("div", *keys, kind="forest-key"), tag("p", *sides, kind="forest-sides"), tag("p", *ticks)
     drawn = [_block(list(rewards), at, bool(chosen_from)) for _, rewards in groupby(rows, key=lambda row: row.setup)]

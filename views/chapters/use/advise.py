@@ -56,7 +56,7 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
     lab: the state of the Lab's board if its rewards are judged, None if the rewards of a run are.
     """
     push, where = term("push"), "on these answers" if lab else "in this run"
-    by = tag("small", "by the ", push, f" {where}; the verdict above goes by training", kind="note")
+    by = tag("small", "judged by the ", push, f" {where}; the verdict above, by training", kind="note")
     heading = tag("h2", "What would GDPO change? ", by)
     if report is None:
         link = tag("a", "Your run", href="?at=run")

@@ -32,7 +32,7 @@ UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-sou
 
 # The line that switches GDPO on, in the two trainers that most readers have; the lines below say what else is needed.
 ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "algorithm.adv_estimator=gdpo"}
-_FOLLOWS = "For the pay and the weights that **the Lab shows now**, or for **the run that you audited**:"
+_FOLLOWS = "They use the pay and the weights of **the Lab**, or those of **the run that you audited**."
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
@@ -126,7 +126,7 @@ def switch_lines(framework: str, lab: State, gate: str, run: AuditReport | None 
     ]
     pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, pay_in_words, strict=True))
     lines = [f"# what the rewards pay: {pays}"]
-    lines.append(f"# where sizes are set, they are the Lab's one group of {len(lab.marks)}: keep your own")
+    lines.append(f"# sizes set here are those of the Lab's one group of {len(lab.marks)}: keep your own")
     lines += [config_lines.gate(framework, REWARDS, name, _FIRST, lab.pays[0]) for name in gated_rewards(gate)]
     size = len(lab.marks)
     lines.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, size, whole_batch=True))

@@ -122,7 +122,7 @@ def section(
     sentence, setups = answers_verdict(asked.value, report, advice, of_run)
     measure, least, most = scale(report) if report else ("", 0.0, 0.0)
     ends = f": the {measure} of the rewards go from {number(least, 2)} to {number(most, 2)}" if most else ""
-    ends += f"; scales differ from {_SCALES:g} times on" * bool(most)
+    ends += f"; a ratio of {_SCALES:g} or more counts as different" * bool(most)
     ends += "; the weights undo these scales" * (report is not None and undone(report))
     preset = f"Preset from {source}{ends}. "
     link = tag("a", "See the curves", href=f"?at=evidence&evidence-setup={setups[0]}", kind="onward")
@@ -215,7 +215,8 @@ def _in_all(where: str, rows: Sequence[trained.Difference]) -> str:
     leads, trails, _ = trained.count_leads(rows)
     most = max((-row.difference for row in rows if row.trails), default=0.0)
     by = f", by {decimal(most, 1)} points at most" * bool(trails)
-    return f"{where}, GDPO leads in {leads or 'none'} of {len(rows)} comparisons and trails in {trails or 'none'}{by}."
+    compared = f"{len(rows)} comparisons of small models"
+    return f"{where}, GDPO leads in {leads or 'none'} of {compared} and trails in {trails or 'none'}{by}."
 
 
 def points_in_words(row: trained.Difference) -> str:
