@@ -29,7 +29,7 @@ from gdpo_core.intervals import half_width
 DATA = Path(__file__).resolve().parent.parent / "data"
 TABLE, OUTLINE = DATA / "trained.csv", DATA / "trained_curves.parquet"
 NO_STD_CURVES = DATA / "no_std.parquet"
-GATED, BEHIND_GATE = "gated", "gated conciseness"
+GATED, BEHIND_GATE = "gated", "gated reward"
 EVERY = 5  # a point of a curve stands for so many steps
 # What the set-ups of a group share, in the order in which they are shown.
 TEN, FIVE, FASTER, COLD = (

@@ -191,7 +191,7 @@ def test_without_a_connection_the_board_flips_and_says_what_is_missing(browser, 
     page.evaluate(FLIP, [0, 0])
     assert page.evaluate(NOTE) == ""
     page.evaluate("window.passed = 9000")
-    becomes(page, f"() => ({NOTE})().split('. ')[0]", "There is no connection to the server yet")
+    becomes(page, f"() => ({NOTE})().split('. ')[0]", "The server has not answered yet")
     page.evaluate(FLIP, [1, 1])
     marks = [list(row) for row in STORED["traits"]["marks"]]
     marks[0][0], marks[1][1] = 1 - marks[0][0], 1 - marks[1][1]
@@ -240,7 +240,7 @@ def test_a_flip_in_the_air_is_sent_again_at_once_where_the_view_that_took_it_end
 def test_what_the_early_board_does_not_have_has_a_heading_and_a_sentence(browser, page_url, query, title):
     page = unconnected(browser, page_url, query)
     page.evaluate("window.passed = 9000")
-    becomes(page, f"() => ({NOTE})().endsWith('what stands here needs one.')", True)
+    becomes(page, f"() => ({NOTE})().endsWith('what stands here needs it.')", True)
     (shown,) = page.locator("#early h1:visible").all_inner_texts()
     assert shown.startswith(title)
     page.close()

@@ -2,6 +2,7 @@
 
 import json
 import re
+from ast import literal_eval
 from dataclasses import replace
 from hashlib import sha256
 from math import prod, sqrt
@@ -88,6 +89,13 @@ def test_the_numbers_that_are_said_of_the_model_are_those_of_its_checkpoint(pred
     header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
     sizes = [prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"]
     assert (sum(sizes), train.GROUP * train.PROMPTS) == (coins.PARAMETERS, coins.ANSWERS)
+    # Evidence says that no other learner has more: each is of this size, or smaller where its own numbers say so.
+    config = json.loads((ROOT / "experiments/checkpoint/config.json").read_text("utf-8"))
+    code = (ROOT / "experiments/learners.py").read_text("utf-8")
+    others = [literal_eval(own) for own in re.findall(r"_random\(\d, (\{.*?\})\)", code)]
+    assert len(others) == 2 and all(size <= config[name] for own in others for name, size in own.items())
+    # TRL's own default is AdamW without decay; nothing here chooses another optimizer.
+    assert "optim" not in code + (ROOT / "experiments/train.py").read_text("utf-8")
     measured = predictions["measured"]
     assert (sha256(weights).hexdigest(), measured["learning_rate"]) == (measured["checkpoint"], train.LEARNING_RATE)
     assert [entry["name"] for entry in predictions["setups"]] == [setup.name for setup in setups.SETUPS]
@@ -190,13 +198,13 @@ def means():
     # Of the gated set-up, this table has conciseness behind the gate, and that of the runs above has it without.
     for row in rows_of("no_std.parquet"):
         gated = (row["setup"], row["reward"]) == ("gated", "conciseness")
-        add(row["setup"], "grpo_no_std", row, "gated conciseness" if gated else row["reward"], row["mean"])
+        add(row["setup"], "grpo_no_std", row, "gated reward" if gated else row["reward"], row["mean"])
     methods = {"as it ran": "grpo", "GDPO": "gdpo"}
     for row in rows_of("forecasts.parquet"):
         if row["setup"] in ("correlated", "dense", "weights", "scale") and row["row"] in methods:
             add(row["setup"], methods[row["row"]], row, row["reward"], row["mean"])
         if (row["setup"], row["row"], row["reward"]) == ("gated", "as it ran", "conciseness"):
-            add("gated", "grpo", row, "gated conciseness", row["mean"])
+            add("gated", "grpo", row, "gated reward", row["mean"])
     ran = {case.learner + "-" + case.name: case.method for case in (*learners.CASES, *learners.LATER_CASES)}
     for row in rows_of("learners.parquet"):
         setup = row["learner"] + "-" + row["setup"]
@@ -229,10 +237,16 @@ def test_every_difference_that_the_page_shows_is_that_of_a_plain_loop(means):
 def test_a_set_up_is_alike_where_every_reward_is_0_or_1_and_pays_the_same():
     marks = {"correctness", "style", "conciseness", "strict", "on_topic", "closed"}
     for row in trained.load_differences():
-        rewards = {other.reward for other in trained.load_differences() if other.setup == row.setup} - {
-            "gated conciseness"
-        }
+        rewards = {other.reward for other in trained.load_differences() if other.setup == row.setup} - {"gated reward"}
         assert row.alike == (rewards <= marks and row.setup not in ("pays_5", "scale"))
+
+
+def test_a_method_leads_from_one_point_on_if_its_interval_leaves_out_0():
+    row = trained.load_differences()[0]
+    for difference, end, leads in ((1.0, 0.01, True), (0.99, 0.01, False), (1.0, 0.0, False), (3.0, -0.1, False)):
+        up = replace(row, difference=difference, low=end, high=5.0)
+        down = replace(row, difference=-difference, low=-5.0, high=-end)
+        assert (up.leads, up.trails, down.leads, down.trails) == (leads, False, False, leads)
 
 
 def test_headline_and_sentence_count_what_a_plain_loop_counts():
@@ -243,6 +257,7 @@ def test_headline_and_sentence_count_what_a_plain_loop_counts():
         return leads, sum(row["difference"] <= -1 and row["high"] < 0 for row in some)
 
     leads, trails = counted(rows)
+    assert leads and trails  # the Lab's last words say that either led in some comparisons
     neither = len(rows) - leads - trails
     assert (
         trained.trained_headline()

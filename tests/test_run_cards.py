@@ -10,6 +10,7 @@ from msgspec import structs
 import gdpo_audit as ga
 from gdpo_audit.report.pages import html
 from gdpo_audit.report.pages.cards import cards, chosen, effects_of
+from gdpo_audit.report.tables import on_recommended
 from gdpo_audit.thresholds import push_noise
 from gdpo_audit.trials.recommending import with_interval_alone, without_figures
 from views.chapters.run.log import audit_log, read_log
@@ -81,6 +82,15 @@ def test_a_card_calls_a_setting_as_good_where_noise_alone_parts_it_from_the_reco
     push = {**report.plan[2].push, "correctness": report.plan[1].push["correctness"] - 2 * push_noise(4800)}
     less = replace(report, plan=[*report.plan[:2], structs.replace(report.plan[2], push=push), *report.plan[3:]])
     assert "Row 2 of the plan · Not recommended" in drawn(less)
+
+
+def test_a_run_whose_push_is_printed_as_0_is_not_said_to_raise_its_reward():
+    report = report_of("pays_5_gdpo", "correctness")
+    assert not any(row.recommended for row in report.plan)
+    for push, beyond in ((1e-17, " to above 0 and"), (0.0049, " to above 0 and"), (0.0051, " and")):
+        ran = structs.replace(report.plan[0], push={**report.plan[0].push, "correctness": push})
+        said = on_recommended(replace(report, plan=[ran, *report.plan[1:]]))
+        assert f"raises the push on correctness{beyond} is forecast" in said, push
 
 
 def test_a_gate_says_on_its_card_what_it_lets_count():

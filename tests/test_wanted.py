@@ -455,6 +455,14 @@ def test_a_gate_is_a_question_only_where_its_rewards_conflict_and_its_forecast_l
 
 
 @pytest.mark.parametrize("sign", [1, -1])
+def test_a_push_that_is_printed_as_0_is_no_reason_to_recommend(sign):
+    f = facts((sign, 1))
+    for push, recommended in ((1e-17, False), (0.0049, False), (0.0051, True)):
+        rows = recommending.marked(f, [row_of((-0.2 * sign, 0.5)), row_of((push * sign, 0.5))])
+        assert any(row.recommended for row in rows) == recommended, push
+
+
+@pytest.mark.parametrize("sign", [1, -1])
 def test_a_setting_that_pushes_more_and_is_passed_over_is_named_with_the_reason(sign):
     gate = {"on": "a", "reward": "b", "threshold": 1.0, "otherwise": 0.0}
     noise = push_noise(10_000)

@@ -259,12 +259,14 @@ def without_figures(cost: str) -> str:
     """Return what a setting costs without the brackets that hold an interval or a push: what draws figures beside the
     sentence need not tell them twice.
 
-    >>> without_figures("It has a cost: b would be 4 points lower (80 % interval 1 to 9; push 1 → 0). Row 3 (+0.8).")
-    'It has a cost: b would be 4 points lower. Row 3.'
+    >>> without_figures("It has a cost: b would be 4 points lower (80 % interval 1 to 9; push 1 → 0).")
+    'It has a cost: b would be 4 points lower.'
+    >>> without_figures("Row 3 pushes acc (2) more (+0.82), but its forecast does not exclude a loss.")
+    'Row 3 pushes acc (2) more, but its forecast does not exclude a loss.'
     >>> without_figures("It may have a cost: b may rise or fall (forecast −2 points, 80 % interval −6 to 0).")
     'It may have a cost: b may rise or fall.'
     """
-    return re.sub(rf" \((?:(?:forecast [^()]*, )?{INTERVAL} [^()]*|[+−]?[\d.]+)\)", "", cost)
+    return re.sub(rf" \((?:forecast [^()]*, )?{INTERVAL} [^()]*\)| \([+−]?\d\.\d\d\)(?=, but )", "", cost)
 
 
 def with_interval_alone(effect: str) -> str:

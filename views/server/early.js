@@ -9,8 +9,8 @@ const names = early.chapters.map(([name]) => name);
 // ms that the cover waits: for its place to be still, for a chapter, and for the server before it says that it waits
 const PATIENCE_FOR = { place: 1500, chapter: 10000, server: 8000 };
 const WAITS = {
-  lab: "There is no connection to the server yet. The board answers without one, all else on this page needs it.",
-  other: "There is no connection to the server yet, and what stands here needs one.",
+  lab: "The server has not answered yet. The board needs no server; all else on this page does.",
+  other: "The server has not answered yet, and what stands here needs it.",
 };
 const AS_SET = ["marks", "pays", "weights", "convention", "method", "why"];
 const { traits } = early;

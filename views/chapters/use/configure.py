@@ -32,7 +32,7 @@ UNTOUCHED = {"use-framework": next(iter(TRAINERS)), "use-gate": "none", "use-sou
 
 # The line that switches GDPO on, in the two trainers that most readers have; the lines below say what else is needed.
 ONE_LINE = {"trl": 'multi_objective_aggregation="normalize_then_sum"', "verl": "algorithm.adv_estimator=gdpo"}
-_FOLLOWS = "They use the pay and the weights of **the Lab**, or those of **the run that you audited**."
+_FOLLOWS = "The lines below use the pay and the weights of **the Lab**, or those of **the run that you audited**."
 
 
 def choice(page: Nav, key: str, label: str, titles: dict[str, str], of_run: str = "") -> mo.ui.dropdown:
