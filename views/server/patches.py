@@ -141,7 +141,7 @@ def cache_cells() -> None:
 
 
 def tell_what_is_shown() -> None:
-    """Make marimo tell a visitor nothing of cells that show nothing: 230 messages of an arrival in place of 755.
+    """Make marimo tell a visitor nothing of cells that show nothing: 122 messages of an arrival in place of 755.
 
     Not told are the phases of each run, which its front end ignores, the wait of a cell that has never run, and the
     controls that are gone of such a cell. Where a cell was not run because one before it stopped, its output is told to

@@ -142,8 +142,10 @@ def _state(report: AuditReport, row: Setting) -> str:
     neither pushes the primary reward more than the other does, by more than noise; a gate changes the task.
     """
     first, best = report.run["primary"], next((row for row in report.plan if row.recommended), None)
-    if first is None or row is best:
-        return "Tried on this log" if first is None else "Recommended"
+    if first is None:
+        return "Tried on this log"
+    if row is best:
+        return "Recommended"
     if best is None or not same_step(row.method, best.method):
         return "Not recommended"
     if row.gate is not None:

@@ -94,8 +94,8 @@ def lead_of_trained() -> Html:
     setups, least = count(len({row.setup for row in rows}), "set-up"), count(round(LEAST), "point")
     says = (
         f"In TRL, with Adam, we trained language models of at most {PARAMETERS:,} parameters under both methods, in "
-        f"{setups} with {len(rows)} rewards in all. A blue dot for each: right of 0 its mean over the run was better "
-        f"under GDPO, left of 0 under GRPO. A method leads from {least} on, if the {percent(CONFIDENCE)} "
+        f"{setups} with {len(rows)} rewards in all. Each has a blue dot: right of 0, its mean over the run was better "
+        f"under GDPO; left of 0, under GRPO. A method leads from {least} on, if the {percent(CONFIDENCE)} "
         "interval leaves out 0."
     )
     return tag("div", tag("p", says, kind="paragraph"), kind="markdown")

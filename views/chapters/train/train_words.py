@@ -54,9 +54,9 @@ def lead(setup: Setup) -> Html:
         chooses = f" that chooses among {word(len(setup.p0))} answers. "
         trained = join(f"For {epochs} we train a toy ", policy, chooses, "Each answer earns what its marks pay. ")
         return join(trained, tag("b", "Look at which answer ends near 1."))
-    coins = f" of {count(len(setup.p0), 'coin')}: each coin is one mark of the Lab, a 1 is a pass. "
+    coins = f" of {count(len(setup.p0), 'coin')}: each coin is a mark of the Lab, and a 1 is a pass. "
     trained = join(f"For {epochs} we train a toy ", policy, coins, "The curves show how likely a 1 becomes. ")
-    return join(trained, tag("b", f"Look at where each crosses {LEARNT:g}."))
+    return join(trained, tag("b", f"See where each crosses {LEARNT:g}."))
 
 
 def title(scenario: Scenario, given: bool) -> str:
