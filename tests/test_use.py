@@ -99,6 +99,13 @@ def test_the_lines_follow_the_labs_pays_weights_and_gate(default, framework):
     assert "counts only where" not in text and "drops out" not in text
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_comment_says_whose_sizes_they_are_where_the_lines_set_any(default, framework):
+    lines = configure.switch_lines(framework, default, "none")
+    sets = re.search(r"\b12\b", re.sub(r"#.*", "", lines)) is not None
+    assert sets == ("sizes set here are those of the Lab's one group of 12" in lines)
+
+
 def test_a_method_of_the_lab_has_its_line_where_the_trainer_has_it(default):
     assert f"No trainer in this menu has {CHOSEN_METHODS['dvao']}" in section(replace(default, method="dvao"))
     lab = replace(default, method="grpo_no_std", weights=(2.0, 1.0, 0.5))
@@ -205,6 +212,8 @@ def test_the_verdict_and_the_checks_below_it_never_disagree(default):
     assert "What would GDPO change? judged by the push on these answers; the verdict above, by training" in text_of(
         should(report, default)
     )
+    of_run = text_of(advise.section(advice.advise(report), report).text)
+    assert "judged by the push in this run, whose report gives the verdict" in of_run
 
 
 @pytest.mark.slow

@@ -55,8 +55,8 @@ def section(advice: Sequence[Answer], report: AuditReport | None, lab: State | N
         report.
     lab: the state of the Lab's board if its rewards are judged, None if the rewards of a run are.
     """
-    push, where = term("push"), "on these answers" if lab else "in this run"
-    by = tag("small", "judged by the ", push, f" {where}; the verdict above, by training", kind="note")
+    above = "on these answers; the verdict above, by training" if lab else "in this run, whose report gives the verdict"
+    by = tag("small", "judged by the ", term("push"), f" {above}", kind="note")
     heading = tag("h2", "What would GDPO change? ", by)
     if report is None:
         link = tag("a", "Your run", href="?at=run")

@@ -126,10 +126,12 @@ def switch_lines(framework: str, lab: State, gate: str, run: AuditReport | None 
     ]
     pays = ", ".join(f"{name} {pay}" for name, pay in zip(REWARDS, pay_in_words, strict=True))
     lines = [f"# what the rewards pay: {pays}"]
-    lines.append(f"# sizes set here are those of the Lab's one group of {len(lab.marks)}: keep your own")
     lines += [config_lines.gate(framework, REWARDS, name, _FIRST, lab.pays[0]) for name in gated_rewards(gate)]
     size = len(lab.marks)
-    lines.append(config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, size, whole_batch=True))
+    switch = config_lines.switch_to_gdpo(framework, REWARDS, lab.weights, size, whole_batch=True)
+    if switch != config_lines.switch_to_gdpo(framework, REWARDS, lab.weights):
+        lines.append(f"# sizes set here are those of the Lab's one group of {size}: keep your own")
+    lines.append(switch)
     return _without_axolotl("\n".join(lines))
 
 
