@@ -451,15 +451,17 @@ def evidence_claim(evidence_open):
     # What to look for: where does GDPO lead, and where does it change little? Then: how often are there ties at all,
     # does it help to break them, and do forecasts from a log come true?
     mo.stop(not evidence_open())
+    from views.bfcl import prompts
     from views.chapters import (
         evidence,  # imports Altair, which takes as long as all else that a first visitor waits for
     )
+    from views.server import draws
 
     show(
         html.tag("div", html.tag("h1", evidence.trained.trained_headline()), kind="markdown"),
         evidence.trained.lead_of_trained(),
     )
-    return (evidence,)
+    return draws, evidence, prompts
 
 
 @app.cell
@@ -485,12 +487,9 @@ def evidence_pays(evidence):
 
 
 @app.cell
-def evidence_data(evidence):
-    from views.bfcl import prompts
-    from views.server import draws
-
+def evidence_data(prompts):
     verdicts = html.loaded(prompts.load_once, DATA / "bfcl_rewards.parquet")  # (prompts, models, graders)
-    return draws, prompts, verdicts
+    return (verdicts,)
 
 
 @app.cell

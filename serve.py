@@ -88,6 +88,7 @@ def main(host: str = "127.0.0.1", port: Port = 7860, base_url: str = "/") -> Non
     path = f"/{base_url.strip('/')}".rstrip("/")
     builder = marimo.create_asgi_app(quiet=True, skew_protection=True)
     page = builder.with_app(path=path, root=str(Path(__file__).with_name("app.py"))).build()
+    page = assets.shown_at_once(page, Path(marimo.__file__).parent / "_static" / "assets")
     times = {"ws_ping_interval": 1, "ws_ping_timeout": 60, "timeout_keep_alive": 300, "timeout_graceful_shutdown": 1}
     app = assets.compressed(sessions.limited(guard.guarded(sessions.awaited(page))))
     options = {"http": heads.BoundedHeads, "forwarded_allow_ips": proxies(os.environ)}

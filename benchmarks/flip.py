@@ -1,6 +1,6 @@
 """A benchmark of the early board: how long after opening the page its first flip is drawn, and then its words, beside
-the first text of an empty marimo app. It is measured for the first visitor after a start of the server, for later
-ones, and for a visitor with 400 kB per second and a delay of 100 ms.
+the first text of an empty marimo app and the first charts of a Dash app. It is measured for the first visitor after a
+start of the server, for later ones, and for a visitor with 400 kB per second and a delay of 100 ms.
 """
 
 from benchmarks.browser import PAGE, STATED, browser
@@ -8,13 +8,14 @@ from benchmarks.page import EMPTY, OURS
 from benchmarks.servers import Server, serve
 from benchmarks.table import judge, quantile, record, show
 
+DASH = "Dash"
 REPEATS, LATER = 5, 2  # how often each server is started, and how many visits without delay follow the first one
 SLOW = {"offline": False, "latency": 100, "downloadThroughput": 400_000, "uploadThroughput": 400_000}
 TARGETS = {"the first visitor": 0.8, "the next visitor": 0.5, "400 kB/s, 100 ms": 0.18}
 WORDS = "this page, until the words of that flip"
 # What is waited for, as a function that gives the milliseconds since the navigation began: the frame after a mark of
 # the board was flipped by a click as soon as it is there, and later the headline of that state with its address,
-# and the text of the empty app.
+# the text of the empty app, and both charts of the Dash app.
 DONE = {
     OURS: """() => new Promise((done) => {
       const look = () => {
@@ -36,13 +37,20 @@ DONE = {
       const look = () => (document.querySelector(".shown") ? done([performance.now()]) : requestAnimationFrame(look));
       look();
     })""",
+    DASH: """() => new Promise((done) => {
+      const look = () => {
+        const drawn = document.querySelectorAll(".js-plotly-plot .barlayer .point path").length === 24;
+        return drawn ? done([performance.now()]) : requestAnimationFrame(look);
+      };
+      look();
+    })""",
 }
 
 
 def run(repeats: int = REPEATS) -> None:
-    """Measure the page and an empty marimo app in turn, then print and record the results.
+    """Measure the page, an empty marimo app and a Dash app in turn, then print and record the results.
 
-    repeats: how often each of the two servers is started.
+    repeats: how often each of the three servers is started.
     """
     times: dict[str, dict[str, list[float]]] = {when: {name: [] for name in (*DONE, WORDS)} for when in TARGETS}
     with browser() as running:
@@ -58,7 +66,7 @@ def run(repeats: int = REPEATS) -> None:
     for when, target in TARGETS.items():
         rows += [(f"{name}, {when}", f"{milliseconds:.0f} ms", "", "") for name, milliseconds in middle[when].items()]
         rows.append(("flip beside the empty app", *judge(middle[when][OURS] / middle[when][EMPTY], target, "×")))
-    head = "navigation → first flip drawn, beside an empty app's text"
+    head = "navigation → first flip drawn, beside an empty app's text and a Dash app's charts"
     show(f"{head}; medians of {repeats} server starts, {STATED}", ("", "measured", "target", ""), rows)
     record("flip", first_flip_ms=middle)
 

@@ -16,7 +16,9 @@ import urllib.request
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from pathlib import Path
 
+import marimo
 import pytest
 import uvicorn
 from conftest import ROOT, served
@@ -374,6 +376,38 @@ def test_an_answer_that_broke_off_is_not_kept():
     app = assets.compressed(sent)
     ask(app, path, accept_encoding="gzip")
     assert gzip.decompress(ask(app, path, accept_encoding="gzip")[2]) == b"".join(halves)
+
+
+def test_what_was_loaded_is_shown_without_a_pause(page_url, tmp_path):
+    """Of marimo's file with React the pause is left out and all else stays; a front end without this pause is served
+    as it is.
+    """
+    folder = Path(marimo.__file__).parent / "_static" / "assets"
+    (file,) = folder.glob("cells-*.js")
+    sent = get(f"{page_url}/assets/{file.name}")[2]
+    (pause,) = re.finditer(rb"\+300-\w+\(\),10<\w", file.read_bytes())
+    assert sent == file.read_bytes()[: pause.start()] + b"+0" + file.read_bytes()[pause.start() + 4 :]
+
+    async def page(scope, receive, send):
+        await HTMLResponse("as it is")(scope, receive, send)
+
+    shown = assets.shown_at_once(page, folder)
+    answers = [ask(shown, f"/base/assets/{name}")[2] for name in (file.name, "cells-abcdefg1.js")]
+    assert answers == [sent, b"as it is"] and ask(shown, f"/assets/{file.name}", "POST")[2] == b"as it is"
+    for content in ("a=b+300-c()", "a=b+300-c(),10<a;a=b+300-c(),10<a", ""):
+        (tmp_path / "cells-abcdefg1.js").write_text(content)
+        assert assets.shown_at_once(page, tmp_path) is page
+
+
+@pytest.mark.slow
+def test_a_visitor_of_the_lab_waits_for_nothing_that_only_other_chapters_need():
+    program = """import sys
+from app import app
+shut = dict.fromkeys(("train_open", "evidence_open", "run_open", "use_open"), lambda: False)
+app.run(defs={"doors": {}, "ask_scenario": None, "requested_scenario": None, **shut})
+print("lab", *{"polars", "altair", "gdpo_audit"} & sys.modules.keys())"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1] == "lab", ran.stderr
 
 
 @pytest.mark.slow

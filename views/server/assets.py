@@ -1,14 +1,44 @@
 """Compression of what the server sends. The files of marimo's front end, 7.8 MB in 300 files, are compressed only once.
-Their names hold a hash of their content, so that a file of one name never changes.
+Their names hold a hash of their content, so that a file of one name never changes. In one of them a pause is shortened.
 """
 
 import re
+from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HASHED = re.compile(r".*/assets/[\w.-]+-[\w-]{8}\.\w+")
+# React shows what was loaded 300 ms after it has shown that something loads: it waits until the time of that, 300 ms
+# and the present time give less than 10 ms. In the minified file the times are a name and a call.
+PAUSE = re.compile(rb"\+300(?=-\w+\(\),10<)")
+
+
+def shown_at_once(app: ASGIApp, folder: Path) -> ASGIApp:
+    """Return the app with React's pause of 300 ms before it shows what was loaded left out, which every visit takes.
+
+    marimo's front end shows an empty page until the module of notebooks is there, which takes 30 ms on a fast line. It
+    connects only after the pause. If no file of the front end has this pause, the app is returned unchanged.
+
+    folder: the folder of marimo's hashed files.
+    """
+    for file in folder.glob("cells-*.js"):
+        content, found = PAUSE.subn(b"+0", file.read_bytes())
+        if found == 1:
+            return _with_file(app, file.name, content)
+    return app
+
+
+def _with_file(app: ASGIApp, name: str, content: bytes) -> ASGIApp:
+    """Return the app with this content for the file of marimo's front end that has this name."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = scope["type"] == "http" and scope["method"] == "GET" and scope["path"].endswith(f"/assets/{name}")
+        await (Response(content, media_type="text/javascript") if asked else app)(scope, receive, send)
+
+    return call
 
 
 def compressed(app: ASGIApp) -> ASGIApp:

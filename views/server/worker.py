@@ -1,5 +1,5 @@
 """Processes with limits of time and memory, for work that may hang or crash: reading an upload, or a long training. A
-function for a process without limits is here too, and the functions that the processes run.
+function for a process without limits is here too.
 """
 
 import contextlib
@@ -9,19 +9,14 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import fields
 from multiprocessing import spawn
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from gdpo_audit import AuditReport, Run, audit, read_run
 from gdpo_core.shared.errors import InputError, fault_of, is_fault
 from views.server import threads  # noqa: F401
-from views.studies.scenarios import Setup
 
 MEMORY, WORKER_SECONDS = (
     2 << 30,
@@ -95,35 +90,6 @@ def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
         return call(function, *args)
     except InputError:
         return function(*args)
-
-
-def audit_upload(
-    files: dict, how: dict, weights: dict | None, primary: str | None
-) -> tuple[Run, AuditReport | InputError]:
-    """Return a tuple: the `Run` of a log without its tables, and the report on the log. If the audit fails, its
-    InputError stands in place of the report.
-
-    files: contents by name.
-    how: further arguments of `read_run`.
-    weights, primary: arguments of `audit`.
-
-    Raises InputError if the log cannot be read.
-    """
-    run = read_run(files, **how)
-    facts = Run(**{f.name: getattr(run, f.name) for f in fields(run) if not f.name.startswith("_")})
-    try:
-        return facts, audit(run, weights=weights, primary=primary)
-    except InputError as error:
-        return facts, error
-
-
-def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
-    """Return the probabilities of a set-up's coins or arms by epoch, trained by one method. Raises InputError.
-
-    limit: False returns the runs of all seeds, (seeds, epochs + 1, coins or arms). True returns the infinite-group
-        limit in their place, (epochs + 1, coins or arms).
-    """
-    return (setup.mean_field(method) if limit else setup.train(method).p).numpy()
 
 
 def _run(pipe: Connection, function: Callable[..., Any], args: tuple) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
+import numpy as np
 
 from gdpo_core.shared.errors import InputError, expect
 from gdpo_core.shared.json_files import as_type, read_json
@@ -168,3 +169,12 @@ def load_scenarios(path: str | Path) -> tuple[Scenario, ...]:
     for names in ([scenario.id for scenario in scenarios], [scenario.title for scenario in scenarios]):
         expect(0 < len(set(names)) == len(names), str(path), "scenarios of an id and title each", ", ".join(names))
     return scenarios
+
+
+def train_probabilities(setup: Setup, method: str, limit: bool) -> np.ndarray:
+    """Return the probabilities of a set-up's coins or arms by epoch, trained by one method. Raises InputError.
+
+    limit: False returns the runs of all seeds, (seeds, epochs + 1, coins or arms). True returns the infinite-group
+        limit in their place, (epochs + 1, coins or arms).
+    """
+    return (setup.mean_field(method) if limit else setup.train(method).p).numpy()

@@ -13,6 +13,7 @@ from gdpo_core.shared.parsing import parse_count, parse_named
 from gdpo_core.shared.words import count
 from views.chapters.run.samples import Sample
 from views.server import memory, sessions, worker
+from views.server.uploads import audit_upload
 
 How = tuple[tuple[str, Any], ...]  # arguments of read_run as pairs; what is not among them is inferred from the files
 
@@ -100,7 +101,7 @@ def read_log(sample: Sample | None, uploads: Sequence[Any] = (), **corrected: An
     with memory.reserved(total) as fits:
         if not fits:
             raise InputError(sessions.NO_ROOM)
-        run, report = worker.call(worker.audit_upload, files, arguments(how), None, None)
+        run, report = worker.call(audit_upload, files, arguments(how), None, None)
     first, *more = files
     holds = "" if isinstance(report, InputError) else f", {count(report.source['responses'], 'response')}"
     named = f"{first} and {count(len(more))} more" if more else first
@@ -146,7 +147,7 @@ def audit_log(log: Log, primary: str | None, weights: str) -> AuditReport:
         return _audit_of_sample(log.sample, log.how, primary, tuple((given or {}).items()))
     report = log.report
     if given or primary:
-        _, report = worker.call(worker.audit_upload, log.files, arguments(log.how), given, primary)
+        _, report = worker.call(audit_upload, log.files, arguments(log.how), given, primary)
     if isinstance(report, InputError):
         raise report
     return report

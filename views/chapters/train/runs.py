@@ -16,7 +16,7 @@ from gdpo_core.registry import ALL_METHODS
 from gdpo_core.successors import SUCCESSORS, TITLES
 from gdpo_core.training import TrainingRun
 from views.server import worker
-from views.studies.scenarios import LEARNT, Setup
+from views.studies.scenarios import LEARNT, Setup, train_probabilities
 
 COMPARED_METHODS = ("grpo", "gdpo")
 METHOD_LABELS = {m: TITLES[m] for m in (*COMPARED, *SUCCESSORS) if not ALL_METHODS[m].by_order}  # no coin is the first
@@ -38,7 +38,7 @@ def run(setup: Setup, method: str) -> TrainingRun:
     >>> run(Setup((0.5, 0.5), epochs=3, seeds=2), "gdpo").p.shape
     torch.Size([2, 4, 2])
     """
-    return TrainingRun(method, torch.from_numpy(worker.call(worker.train_probabilities, setup, method, False)))
+    return TrainingRun(method, torch.from_numpy(worker.call(train_probabilities, setup, method, False)))
 
 
 @lru_cache(KEPT)
@@ -48,7 +48,7 @@ def large_group_limit(setup: Setup, method: str) -> Tensor:
 
     Results are kept for the last KEPT pairs of set-up and method. Raises InputError.
     """
-    return torch.from_numpy(worker.call(worker.train_probabilities, setup, method, True))
+    return torch.from_numpy(worker.call(train_probabilities, setup, method, True))
 
 
 def by_method(
