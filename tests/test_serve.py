@@ -379,7 +379,7 @@ def test_an_answer_that_broke_off_is_not_kept():
 
 
 def test_what_was_loaded_is_shown_without_a_pause(page_url, tmp_path):
-    """Of marimo's file with React the pause is left out and all else stays; a front end without this pause is served
+    """marimo's file with React is served without the pause and unchanged otherwise. A front end without it is served
     as it is.
     """
     folder = Path(marimo.__file__).parent / "_static" / "assets"

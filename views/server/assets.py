@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 HASHED = re.compile(r".*/assets/[\w.-]+-[\w-]{8}\.\w+")
 # React shows what was loaded 300 ms after it has shown that something loads: it waits until the time of that, 300 ms
 # and the present time give less than 10 ms. In the minified file the times are a name and a call.
-PAUSE = re.compile(rb"\+300(?=-\w+\(\),10<)")
+REACT_PAUSE = re.compile(rb"\+300(?=-\w+\(\),10<)")
 
 
 def shown_at_once(app: ASGIApp, folder: Path) -> ASGIApp:
@@ -25,8 +25,8 @@ def shown_at_once(app: ASGIApp, folder: Path) -> ASGIApp:
     folder: the folder of marimo's hashed files.
     """
     for file in folder.glob("cells-*.js"):
-        content, found = PAUSE.subn(b"+0", file.read_bytes())
-        if found == 1:
+        content, times = REACT_PAUSE.subn(b"+0", file.read_bytes())
+        if times == 1:
             return _with_file(app, file.name, content)
     return app
 
