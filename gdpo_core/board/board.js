@@ -373,6 +373,7 @@ function render({ model, el, signal }) {
   if (!listed.length) list.append(...(listed = answers.map((_, answer) => answer)).map((answer) => rows[answer].node));
   rove(listed[0], 0);
   if (drop) invite(listed[0]);
+  drop?.node.classList.toggle("upright", narrow()); // the picture has its height before it is drawn
   // The dots of the drop fall when the board is first seen.
   const watch = new ResizeObserver(([{ contentRect }]) => {
     if (!contentRect.width || (fallen && width === contentRect.width)) return;
