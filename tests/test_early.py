@@ -169,6 +169,32 @@ def test_no_flip_is_lost_at_any_moment_of_the_load(browser, page_url):
         page.close()
 
 
+@pytest.mark.slow
+def test_a_flip_stays_over_a_reload_while_the_page_loads_and_another_one_undoes_it(browser, page_url):
+    page = unconnected(browser, page_url)
+    page.evaluate(FLIP, [3, 1])
+    marks = page.evaluate(MARKS)
+    assert marks != STORED["traits"]["marks"]
+    page.reload(wait_until="commit")
+    page.wait_for_selector("#early[data-live]")
+    assert page.evaluate(MARKS) == marks
+    page.unroute_all()
+    page.close()
+    page = opened(browser, page_url)
+    page.evaluate(FLIP, [3, 1])
+    page.reload(wait_until="commit")
+    page.wait_for_function(GONE, polling=20)
+    arrived(page, ".board .bar")
+    written = ".".join("".join(map(str, row)) for row in marks)
+    becomes(page, "() => new URLSearchParams(location.search).get('lab-marks')", written)
+    page.evaluate(FLIP, [3, 1])
+    becomes(page, "() => new URLSearchParams(location.search).get('lab-marks')", None)
+    page.reload(wait_until="commit")
+    page.wait_for_function(DRAWN, polling=20)
+    assert page.evaluate(MARKS) == STORED["traits"]["marks"]
+    page.close()
+
+
 # --- without a connection, and without what a browser may lack -------------------------------------------------------
 
 NOTE = "() => document.querySelector('#early .lost').textContent"

@@ -14,6 +14,24 @@ const WAITS = {
 };
 const AS_SET = ["marks", "pays", "weights", "convention", "method", "why"];
 const { traits } = early;
+const state = () => Object.fromEntries(AS_SET.map((name) => [name, model.get(name)]));
+// What is set here stays over a reload of the page while it is still loading, unless the browser keeps nothing; later it
+// stands in the address.
+const KEPT = "early-board";
+const kept = attempt(() => {
+  const [again] = performance.getEntriesByType("navigation");
+  const { given, ...values } = JSON.parse(sessionStorage.getItem(KEPT));
+  return again.type === "reload" && same(given, traits.given) && values;
+});
+const keep = () => attempt(() => sessionStorage.setItem(KEPT, JSON.stringify({ ...state(), given: traits.given })));
+// Return what a function returns, and undefined where it fails.
+function attempt(call) {
+  try {
+    return call();
+  } catch {
+    return undefined;
+  }
+}
 const opened = addressed(new URLSearchParams(location.search), early);
 const began = performance.now();
 const listeners = [];
@@ -23,7 +41,7 @@ let end = null; // what ends the board
 
 const model = {
   get: (name) => (real ?? { get: () => traits[name] }).get(name),
-  set: (name, value) => (real ? real.set(name, value) : (traits[name] = value)),
+  set: (name, value) => (real ? real.set(name, value) : ((traits[name] = value), keep())),
   save_changes: () => real?.save_changes(),
   on: (name, call) => (listeners.push([name, call]), real?.on(name, call)),
   off: (name, call) => real?.off(name, call),
@@ -57,8 +75,6 @@ function lead(event) {
 }
 
 // --- handover ------------------------------------------------------------------------------------------------------
-const state = () => Object.fromEntries(AS_SET.map((name) => [name, model.get(name)]));
-
 // Go on in a view of the Lab's board, if it is of the same answers: what the reader has set here is sent to the core, by the
 // exchange's own rule; otherwise the core's state stands. Return what ends the view, or undefined for any other board.
 function take(other, el) {
@@ -132,6 +148,7 @@ function hand() {
     place.style.height = "";
   } else end?.();
   cover.remove();
+  attempt(() => sessionStorage.removeItem(KEPT));
   removeEventListener("popstate", show);
   delete globalThis.gdpoEarly;
   if (cover.dataset.at === "lab") scroller().scrollTop = scrolled;
@@ -150,7 +167,7 @@ cover.addEventListener("gdpo-claim", ({ detail }) => {
 cover.addEventListener("click", lead);
 addEventListener("popstate", show);
 if (opened) {
-  Object.assign(traits, opened);
+  Object.assign(traits, opened, kept);
   traits.choices.alone = true; // until a core is there to answer
   end = render({ model, el: slot, signal: new AbortController().signal });
   globalThis.gdpoEarly = { take };
