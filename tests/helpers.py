@@ -167,3 +167,8 @@ def crossed(*factors: Iterable) -> list:
         )
         for at in product(*(range(len(factor)) for factor in factors))
     ]
+
+
+def some_at_night(count: int) -> list:
+    """Return the numbers from 0 to count - 1 as parameters. The second half is marked as night."""
+    return [n if n < count / 2 else pytest.param(n, marks=pytest.mark.night) for n in range(count)]

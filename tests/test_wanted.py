@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
+from helpers import some_at_night
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -114,7 +115,7 @@ def gains(report, r, weights, k) -> list:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", some_at_night(60))
 def test_random_logs_with_weights_below_0_are_judged_by_what_they_want(seed):
     r, weights, method = random_run(seed)
     k = seed % len(weights)
@@ -204,7 +205,7 @@ def near(x):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(18))
+@pytest.mark.parametrize("seed", some_at_night(18))
 def test_a_reward_and_its_weight_may_both_change_their_signs(seed):
     r, weights, method = random_run(seed, steps=24)
     weights = np.abs(weights)

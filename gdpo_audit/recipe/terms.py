@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,8 +62,10 @@ class Terms:
         group: (responses,) the group of each response.
         """
         draw = torch.rand(len(self.x), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        mark = (self.x.T @ draw * 1e6).round()[some]  # equal for equal terms
-        return torch.unique(torch.stack([group[some].to(mark), mark]), dim=1).shape[1]
+        mark, member = (self.x.T @ draw * 1e6).round()[some].numpy(), group[some].numpy()  # equal for equal terms
+        order = np.lexsort((mark, member))
+        mark, member = mark[order], member[order]
+        return int(((mark[1:] != mark[:-1]) | (member[1:] != member[:-1])).sum()) + bool(len(order))
 
     def live_batches(self, batches: int) -> Tensor:
         """Return (batches,) whether each batch shows anything of the weights.

@@ -4,8 +4,9 @@ Advantages add up to 0 in every group, and the rewards explain most of them. A s
 the log, and its groups are whole.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,7 @@ _FALLS = 0.2  # the largest share of its changes in which a number of steps fall
 _EVEN = 0.8  # the share of the distances of steps, and of the sizes of groups, that have to be equal
 _WHOLE = 0.95  # the share of the groups that have to lie in one step
 _EXACT = 2**53  # the largest whole numbers that a float holds exactly
+_Answer = TypeVar("_Answer")
 _OF_STEPS = {"step", "update"}  # the last word of a name of steps
 
 
@@ -52,15 +54,42 @@ def with_unnamed(form: Form, kinds: Mapping[str, pl.DataType], options: ReadOpti
     ]
     if not form.advantage:
         named = [name for name in options.rewards or () if name in kinds and name not in numbers]
-        form = _with_advantage(form, kinds, [*numbers, *named])
-    return form if form.step else _with_steps(form, kinds, [name for name in numbers if name != form.advantage])
+        if told := _once(_advantage_of, form, kinds, [*numbers, *named]):
+            issue, beside = told
+            no_rewards, issues = form.not_rewards | beside, (*form.issues, issue)
+            form = replace(form, advantage=issue.details["column"], not_rewards=no_rewards, issues=issues)
+    if form.step:
+        return form
+    steps = _once(_steps_of, form, kinds, [name for name in numbers if name != form.advantage])
+    if steps is None:
+        return form
+    return replace(form, step=steps.details["column"], batch=("step",), sorts=True, issues=(*form.issues, steps))
+
+
+def _once(
+    find: Callable[..., _Answer], form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]
+) -> _Answer:
+    """Return what `find` returns for these arguments, from memory where it was asked for before.
+
+    One log is read many times with other options while an explanation of its advantages is looked for, and most of them
+    change nothing that such a column depends on.
+    """
+    tables = tuple(form.tables)
+    asked = (form.to_responses, form.batch, form.step, form.key, form.advantage, *kinds.items(), *numbers)
+    memory = tables[0].memory
+    if (key := (find, *map(id, tables), asked)) not in memory:
+        memory[key] = tables, find(form, kinds, numbers)  # while the tables live no other has their ids
+    return memory[key][1]
 
 
 # --- advantages ------------------------------------------------------------------------------------------------------
 
 
-def _with_advantage(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]) -> Form:
-    """Return the form with the column that holds the advantages, if one does.
+def _advantage_of(
+    form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]
+) -> tuple[LogIssue, frozenset[str]] | None:
+    """Return two things on the column that holds the advantages, or None if none does: an issue that names it, and the
+    other columns that are no rewards, in small letters.
 
     Such a column adds up to 0 in the groups of the log, rewards explain most of what it does there, and it is in no
     total. If there are several, as where each reward has an advantage, the one counts that is the sum of the others.
@@ -70,7 +99,7 @@ def _with_advantage(form: Form, kinds: Mapping[str, pl.DataType], numbers: Seque
     """
     floats = [name for name in numbers if kinds[name].is_float() and not says_reward(name)]
     if not floats:
-        return form
+        return None
     keys = key_names([name for name, kind in kinds.items() if _names_groups(kind) and name not in (ROW, FILE)], GROUPS)
     rows = _head(form, [*numbers, *keys, *([form.step] if form.step else [])], _ROWS)
     table = rows.select(pl.col(name).cast(pl.Float64, strict=False) for name in numbers)
@@ -80,11 +109,10 @@ def _with_advantage(form: Form, kinds: Mapping[str, pl.DataType], numbers: Seque
     centred = [name for name, (share, _) in explained.items() if share >= NEARLY]
     chosen = _sum_of(table, centred) if len(centred) > 1 else next(iter(centred), None)
     if chosen is None:
-        return form
+        return None
     details = {"column": chosen, "explained": explained[chosen][0], "grouped_by": explained[chosen][1]}
     beside = frozenset(name.lower() for name in centred if name != chosen)
-    issues = (*form.issues, LogIssue("advantage-found", details))
-    return replace(form, advantage=chosen, not_rewards=form.not_rewards | beside, issues=issues)
+    return LogIssue("advantage-found", details), beside
 
 
 def _names_groups(kind: pl.DataType) -> bool:
@@ -188,8 +216,8 @@ def _sum_of(table: pl.DataFrame, names: Sequence[str]) -> str | None:
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _with_steps(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]) -> Form:
-    """Return the form with the column that numbers the steps, if one does.
+def _steps_of(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]) -> LogIssue | None:
+    """Return an issue that names the column that numbers the steps; None if none does.
 
     A column that is called so comes before others, and of several the one with the most steps.
     form: says which column of the log holds what.
@@ -199,7 +227,7 @@ def _with_steps(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[
     few = _head(form, numbers, _ROWS) if numbers else pl.DataFrame()
     likely = [name for name in numbers if _are_whole(few[name])]
     if not likely:
-        return form
+        return None
     beside = [name for name in (form.key, form.advantage) if name]
     rows = _head(form, [*likely, *beside], STEP_ROWS)
     key = None if form.key is None else rows.select(hash_column(rows, form.key).alias("key"))["key"].to_numpy()
@@ -208,10 +236,9 @@ def _with_steps(form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[
         clues = _clues(form, kinds, rows[form.advantage], likely)
     fits = [name for name in likely if _numbers_steps(name, rows[name], key, clues)]
     if not fits:
-        return form
+        return None
     step = max(fits, key=lambda name: (_is_called_step(name), rows[name].n_unique()))
-    issue = LogIssue("steps-found", {"column": step, "by": "name" if _is_called_step(step) else "numbers"})
-    return replace(form, step=step, batch=("step",), sorts=True, issues=(*form.issues, issue))
+    return LogIssue("steps-found", {"column": step, "by": "name" if _is_called_step(step) else "numbers"})
 
 
 def _is_called_step(name: str) -> bool:

@@ -51,6 +51,7 @@ class Table:
     odd: the columns that are read as text although most of their values are numbers; the other values are errors.
     scanned: the path of the Parquet file whose rows these are, all of them and unchanged; None for any other table.
     repairs: what was read otherwise than it stands in the file: details by the id of the issue that tells of it.
+    memory: what was found in the rows of this table and those beside it, by what it depends on.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Table:
     odd: frozenset[str] = frozenset()
     scanned: Path | None = None
     repairs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    memory: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def fresh(self) -> pl.LazyFrame:
