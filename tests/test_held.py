@@ -11,6 +11,7 @@ from logs import lines, parquet
 
 import gdpo_audit as ga
 import gdpo_core as gc
+from gdpo_audit.logs.columns import unnamed
 from gdpo_audit.logs.columns.unnamed import _numbers_steps
 from gdpo_audit.report.summary import run_facts, writer
 
@@ -220,3 +221,24 @@ def test_a_number_of_steps_falls_in_a_fifth_of_its_changes_at_most(falls, steps)
         values.append(now)
     column = pl.Series(np.repeat(values, range(3, 14)))
     assert _numbers_steps("grpo_step", column, None, None) == steps
+
+
+def test_a_log_that_is_read_again_is_searched_for_what_its_columns_hold_only_if_it_may_be_another(monkeypatch):
+    searched = []
+    for name in ("_advantage_of", "_steps_of"):
+        find = getattr(unnamed, name)
+        monkeypatch.setattr(unnamed, name, lambda *given, find=find: (searched.append(given[2]), find(*given))[1])
+    rng = np.random.default_rng(8)
+    r = rng.integers(0, 2, (40, 2)).astype(float)
+    a = (r.sum(1).reshape(-1, 4) - r.sum(1).reshape(-1, 4).mean(1, keepdims=True)).ravel()
+    table = pl.DataFrame({"nr": np.arange(40) // 8, "x": r[:, 0], "y": r[:, 1], "z": a, "q": np.arange(40) // 4})
+    run = ga.read_run(table)
+    assert run.has_advantage and [[*numbers] for numbers in searched] == [
+        ["nr", "x", "y", "z", "q"],
+        ["nr", "x", "y", "q"],
+    ]
+    again = run._read_with(rewards=None)
+    assert len(searched) == 2 and again.table.equals(run.table)
+    fewer = run._read_with(columns={"length": "q"})
+    assert len(searched) == 4 and fewer.has_advantage
+    assert ga.read_run(table.with_columns(z=-pl.col("z"))).has_advantage and len(searched) == 6  # of another log

@@ -90,7 +90,7 @@ def test_one_column_may_number_the_steps_and_the_groups():
 
 def test_trying_ends_when_its_time_is_over(monkeypatch):
     times = itertools.count(step=1.5)
-    monkeypatch.setattr(trying, "process_time", lambda: next(times))
+    monkeypatch.setattr(trying, "thread_time", lambda: next(times))
     search = trying.Search(2.0, _begun=0.0)
     assert [*search.among("abcd", "…")] == ["a", "b"] and search.cut and search.tried == 2
     assert [*trying.Search(100.0).among("abcd", "…")] == [*"abcd"]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import gdpo_audit as ga
 from benchmarks.recipes import round_to
 from gdpo_audit.logs.names import reward_column
+from gdpo_audit.recipe import solve as solving
 from gdpo_audit.recipe.attempts import candidates
 from gdpo_audit.recipe.guesses import simple_near
 from gdpo_audit.recipe.recipe import (
@@ -527,3 +528,40 @@ def test_the_worked_log_of_the_guide_is_reproduced_by_the_recipe_that_it_names_a
         comparison = compare(log, replace(recipe, method=method, convention=convention))
         wrong = set(log.batch_of_response[comparison.error > comparison.allowed].tolist())
         assert log.batches - len(wrong) == batches
+
+
+# --- what is solved once ---------------------------------------------------------------------------------------------
+
+
+def test_the_same_numbers_are_solved_once_whatever_they_are_called(monkeypatch):
+    searched = []
+    monkeypatch.setattr(solving, "_SOLVED", {})
+    monkeypatch.setattr(solving, "_search", lambda *_: searched.append(1))
+    rng = np.random.default_rng(6)
+    r, a = rng.integers(0, 2, (24, 2)).astype(float), rng.normal(size=24)
+
+    def solved(names="ab", first=0, weights=None, framework="trl", **changed):
+        places = {"batch": np.arange(24) // 12 + first, "group": np.arange(24) // 4 + 3 * first}
+        columns = dict(zip(map(reward_column, names), r.T, strict=True))
+        return solve([pl.DataFrame(places | columns | {"advantage": a} | changed)], [*names], framework, weights)
+
+    for alike in ({}, {"names": "xy"}, {"first": 7}):
+        solved(**alike)
+    assert len(searched) == 1
+    nearly = a + np.eye(24)[5] * 1e-12
+    ragged = np.r_[0, np.arange(23) // 4]
+    others = (
+        {"advantage": nearly},
+        {"length": np.arange(24.0) + 3},
+        {"group": ragged},
+        {"weights": (1, 2)},
+        {"framework": "verl"},
+    )
+    for n, other in enumerate(others):
+        solved(**other)
+        assert len(searched) == n + 2, other
+    monkeypatch.setattr(solving, "_MOST_SOLVED", 3)
+    solved(first=1)
+    assert len(solving._SOLVED) == len(others) + 1  # it is still known
+    solved(weights=(3, 1))
+    assert len(solving._SOLVED) == 1

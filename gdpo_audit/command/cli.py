@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.text import Text
 
@@ -124,6 +125,7 @@ def run_audit(options: CommandOptions, printing: Callable[[], AbstractContextMan
 
     Raises InputError.
     """
+    torch.set_num_threads(1)  # several would wait for each other, five times as long where others use the cores too
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
     fits = groups is None or re.fullmatch(f" *[1-{MOST_EXAMPLES}] *", groups)

@@ -29,6 +29,10 @@ _ONE_DIGIT = 2
 _SHOWN = 1e-3
 # The error up to which an advantage that is logged in float32 counts as made exactly.
 _ROUND_OFF = 1e-5
+# What was solved, by the numbers that it was solved from. While an explanation of the advantages is looked for, a log
+# is read in many ways, and every third one has the numbers of another.
+_SOLVED: dict[tuple[str, str, Weights | None], Recipe | None] = {}
+_MOST_SOLVED = 1000
 
 
 def solve(
@@ -54,6 +58,25 @@ def solve(
     table = pl.concat([table.select(columns) for table in tables])
     log = tensors_of(table, rewards)
     given = None if weights is None else tuple(float(w) for w in weights)
+    asked = (log.digest(), framework, given)
+    if asked not in _SOLVED:
+        if len(_SOLVED) >= _MOST_SOLVED:
+            _SOLVED.clear()
+        _SOLVED[asked] = _recipe_of(table, log, rewards, framework, given)
+    return _SOLVED[asked]
+
+
+def _recipe_of(
+    table: pl.DataFrame, log: Tensors, rewards: Sequence[str], framework: str, given: Weights | None
+) -> Recipe | None:
+    """Return what `solve` returns for one table with advantages.
+
+    table: the responses.
+    log: the same as tensors.
+    rewards: the names of the rewards.
+    framework: the id of the framework whose conventions are tried first.
+    given: weights to try first, or None.
+    """
     conventions = FRAMEWORKS[framework].conventions_to_try
     attempt, grid = _search(log, conventions, given), grid_of(log.advantages)
     # A few rounded numbers can be exactly what some odd weights make.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from time import monotonic, process_time
+from time import monotonic, thread_time
 from typing import TypeVar
 
 import polars as pl
@@ -26,7 +26,8 @@ Way = TypeVar("Way")
 class Search:
     """A search among several ways that ends when its time is over.
 
-    seconds: the time of the processor that it may take; an attempt that has begun is not broken off.
+    seconds: the time of the processor that its thread may take, whatever others of the program compute meanwhile; an
+        attempt that has begun is not broken off.
     tried: how many ways were tried so far.
     cut: whether some ways were not tried because the time was over.
     """
@@ -34,7 +35,7 @@ class Search:
     seconds: float
     tried: int = 0
     cut: bool = False
-    _begun: float = field(default_factory=process_time)
+    _begun: float = field(default_factory=thread_time)
     _since: float = field(default_factory=monotonic)
     _told: bool = False
 
@@ -45,7 +46,7 @@ class Search:
         doing: in words, what is done, for whoever waits for longer than `_PATIENCE`.
         """
         for way in ways:
-            if process_time() - self._begun > self.seconds:
+            if thread_time() - self._begun > self.seconds:
                 self.cut = True
                 return
             tell = LISTENER.get()
