@@ -53,7 +53,10 @@ def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped =
 
 def _joined(summaries: Iterable[Summary]) -> Summary:
     """Return the summaries of several pieces of a run as one."""
-    batches, *frames = zip(*summaries, strict=True)
+    first, *more = summaries
+    if not more:
+        return first
+    batches, *frames = zip(first, *more, strict=True)
     return Summary(concat(batches), *map(pl.concat, frames))
 
 
