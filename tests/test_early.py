@@ -178,7 +178,14 @@ def test_a_flip_stays_over_a_reload_while_the_page_loads_and_another_one_undoes_
     page.reload(wait_until="commit")
     page.wait_for_selector("#early[data-live]")
     assert page.evaluate(MARKS) == marks
-    page.unroute_all()
+    page.goto(page_url, wait_until="commit")  # no reload
+    page.wait_for_selector("#early[data-live]")
+    assert page.evaluate(MARKS) == STORED["traits"]["marks"]
+    page.evaluate(FLIP, [3, 1])
+    page.evaluate("() => { Date.now = () => 9e12; }")
+    page.reload(wait_until="commit")  # what was kept at another time does not count
+    page.wait_for_selector("#early[data-live]")
+    assert page.evaluate(MARKS) == STORED["traits"]["marks"]
     page.close()
     page = opened(browser, page_url)
     page.evaluate(FLIP, [3, 1])

@@ -16,14 +16,14 @@ const AS_SET = ["marks", "pays", "weights", "convention", "method", "why"];
 const { traits } = early;
 const state = () => Object.fromEntries(AS_SET.map((name) => [name, model.get(name)]));
 // What is set here stays over a reload of the page while it is still loading, unless the browser keeps nothing; later it
-// stands in the address.
-const KEPT = "early-board";
-const kept = attempt(() => {
-  const [again] = performance.getEntriesByType("navigation");
-  const { given, ...values } = JSON.parse(sessionStorage.getItem(KEPT));
-  return again.type === "reload" && same(given, traits.given) && values;
+// stands in the address. The storage is touched at a reload alone, since it keeps a first flip waiting.
+const [KEPT, RELOADED] = ["early-board", 5000]; // ms at most between a page that is left and its reload
+const kept = performance.getEntriesByType("navigation")[0]?.type === "reload" && attempt(() => {
+  const { given, at, ...values } = JSON.parse(sessionStorage.getItem(KEPT));
+  sessionStorage.removeItem(KEPT);
+  return same(given, traits.given) && Math.abs(performance.timeOrigin - at) < RELOADED && values;
 });
-const keep = () => attempt(() => sessionStorage.setItem(KEPT, JSON.stringify({ ...state(), given: traits.given })));
+const keep = () => attempt(() => sessionStorage.setItem(KEPT, JSON.stringify({ ...state(), given: traits.given, at: Date.now() })));
 // Return what a function returns, and undefined where it fails.
 function attempt(call) {
   try {
@@ -41,7 +41,7 @@ let end = null; // what ends the board
 
 const model = {
   get: (name) => (real ?? { get: () => traits[name] }).get(name),
-  set: (name, value) => (real ? real.set(name, value) : ((traits[name] = value), keep())),
+  set: (name, value) => (real ? real.set(name, value) : (traits[name] = value)),
   save_changes: () => real?.save_changes(),
   on: (name, call) => (listeners.push([name, call]), real?.on(name, call)),
   off: (name, call) => real?.off(name, call),
@@ -148,8 +148,8 @@ function hand() {
     place.style.height = "";
   } else end?.();
   cover.remove();
-  attempt(() => sessionStorage.removeItem(KEPT));
   removeEventListener("popstate", show);
+  removeEventListener("pagehide", keep);
   delete globalThis.gdpoEarly;
   if (cover.dataset.at === "lab") scroller().scrollTop = scrolled;
   if (place) anew(); // so that the headline of the page follows
@@ -166,6 +166,7 @@ cover.addEventListener("gdpo-claim", ({ detail }) => {
 });
 cover.addEventListener("click", lead);
 addEventListener("popstate", show);
+addEventListener("pagehide", keep);
 if (opened) {
   Object.assign(traits, opened, kept);
   traits.choices.alone = true; // until a core is there to answer
