@@ -48,10 +48,13 @@ def faults(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below a node but those of annotations, which nothing computes, in the order of the text."""
+    """Yield the nodes below a node, in the order of the text, but those that compute nothing: annotations, and whether
+    `zip` is strict.
+    """
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and name not in ("annotation", "returns"):
+            unused = name in ("annotation", "returns") or getattr(child, "arg", None) == "strict"
+            if isinstance(child, ast.AST) and not unused:
                 yield child
                 yield from _code(child)
 
