@@ -1,4 +1,4 @@
-"""Bounds and numbers of forecasts, group sizes, restarts and ties, beside values by hand on both sides of each."""
+"""Bounds and numbers of forecasts, group sizes, restarts, steps and ties, by hand on both sides of each."""
 
 from types import SimpleNamespace as Holds
 
@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import torch
 
-from gdpo_audit.logs.groups import restarts
+from gdpo_audit.logs.groups import leads, restarts
 from gdpo_audit.logs.numbers import sizes
 from gdpo_audit.trials import run_forecast
 from gdpo_audit.trials.forecast_backtest import LogTest
@@ -121,7 +121,7 @@ def test_advantages_add_up_where_they_do_in_four_fifths_of_the_groups(whole, fou
     assert restarts._add_up(pl.DataFrame({"sum": sums, "size": [1.0] * 10})) == found
 
 
-# --- restarts and ties ------------------------------------------------------------------------------------------------
+# --- restarts, steps and ties -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("last", "keys", "restart"), [(1, True, True), (1, False, False), (2, False, True)])
@@ -132,6 +132,19 @@ def test_a_pass_that_ends_where_the_first_did_decides_alone(last, keys, restart)
     steps = [0, 0, 1, 1, *np.arange(last + 1).repeat(2).tolist()]
     rows = pl.DataFrame({"step": steps, "_pass": [0] * 4 + [1] * (len(steps) - 4), "_file": 0})
     assert restarts._restarted(rows.with_columns(_key=pl.lit(0)) if keys else rows) == restart
+
+
+def test_a_restart_is_one_pass_more_from_the_row_in_which_the_step_falls():
+    rows = pl.DataFrame({"step": [1, 1, 2, 2, 1, 1, 2, 2, 3, 3], "_file": 0, "_key": [5, 5, 6, 6, 5, 5, 6, 6, 7, 7]})
+    ordered = restarts.in_order(rows.with_row_index("row"), ["a"])
+    assert ordered["row"].to_list() == [0, 1, 4, 5, 2, 3, 6, 7, 8, 9]
+    assert ordered.sort("row")["_pass"].to_list() == [0] * 4 + [1] * 6
+
+
+@pytest.mark.parametrize(("values", "may"), [(2, False), (3, True), (10, True), (11, False)])
+def test_a_column_of_three_numbers_or_more_with_four_rows_each_may_number_the_steps(values, may):
+    rows = pl.DataFrame({"a": [min(row, values - 1) for row in range(40)]})
+    assert leads._may_be_step(rows, "a") == may
 
 
 @pytest.mark.parametrize(("apart", "ranks"), [(0.0049, [0, 1, 1, 2]), (0.0051, [0, 1, 2, 3])])
