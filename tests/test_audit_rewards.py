@@ -2,6 +2,7 @@
 
 import fake_logs
 import numpy as np
+import polars as pl
 import pytest
 from test_audit import ids, made_run, one, silenced, varied
 
@@ -152,3 +153,17 @@ def test_round_off_shows_no_method(tmp_path, monkeypatch, writer, method):
     assert report.what_ran.startswith("The rewards differ by little more than float32's round-off")
     assert not {"advantages-not-reproduced", "no-components"} & {finding.id for finding in report.findings}
     assert "round-off" in str(document([report]))
+
+
+def test_of_a_reward_that_is_starved_in_the_whole_run_the_step_from_which_on_is_told_beside():
+    draw, places = np.random.default_rng(4), np.indices((40, 8, 8)).reshape(3, -1)
+    loud, quiet = draw.normal(size=(2, 40, 8, 8)) * np.array([10, 0.3]).reshape(2, 1, 1, 1)
+    quiet[:4] *= 20  # some 3 % of the update of the run, and next to nothing of that from step 5 on
+    total = loud + quiet
+    a = (total - total.mean(2, keepdims=True)) / total.std(2, keepdims=True, ddof=1)
+    columns = {"step": places[0] + 1, "group": places[0] * 8 + places[1], "advantage": a.ravel()}
+    log = pl.DataFrame(columns | {"loud": loud.ravel(), "quiet": quiet.ravel()})
+    report = ga.audit(ga.read_run(log, rewards=["loud", "quiet"]))
+    (found,) = [f for f in report.findings if f.id == "reward-starved"]
+    assert found.evidence["since_step"] == 5 and found.message.count("step 5") == 1
+    assert f"{found.title}, though by its weight it should account for 50 %" in found.message

@@ -200,6 +200,8 @@ FRAMEWORKS = [
     *[no(with_change(change), rf"traces\.jsonl.*{message}") for change, message in EPISODES],
     no(jsonl(episode([trace({"a": reward(1)}, trainable=False)], 1, "g")),
         "a trace of an agent that is trained, got n"),
+    *[no(jsonl(episode([trace({}, metrics)], 1, "g")), f"at least one column of numbers that is a .*got {came}")
+      for metrics, came in ((None, "no columns"), ({"words": 3.0}, "words"))],
     no(episodes(), "expected a column 'no', got right, short$", rewards="no"),
     no(of_wandb("[1, 2]"), r"x\.table\.json: expected a table of W&B, .* of another form"),
     no(of_wandb('{"rows": []}'), "expected a table of W&B, .* of another form"),
