@@ -193,16 +193,17 @@ check-cpu: $(VENV)/.installed-dev
 clean:
 	rm -rf .fuzz .venv .fresh .lowest .wheel .parity .parity-trainer .parity-ray .jupyter build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
-# One stamp for the page and one for each further extra; pip does nothing for what is there already. torch comes first,
-# where TORCH_INDEX answers: Linux's plain wheel brings gigabytes of CUDA.
+# One stamp for the page and one for each further extra; pip does nothing for what is there already. torch comes from
+# TORCH_INDEX, where that answers, since Linux's plain wheel brings gigabytes of CUDA. It comes alone, and right before
+# what it needs: whatever pip installs in between, it would say at length what torch lacks.
 $(addprefix $(VENV)/.installed-,page dev bench parity): $(VENV)/.installed-%: pyproject.toml constraints.txt
 	@'$(PYTHON)' -c '$(NEW_ENOUGH)' 2>/dev/null || \
 		{ echo "Python 3.11 or newer is needed; name it with PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(VENV_PYTHON) -m pip --version >/dev/null 2>&1 || '$(PYTHON)' -m venv --clear $(VENV)
 	@echo "Installing into $(VENV); the first time, this takes a minute or two"
-	@test -z '$(TORCH_INDEX)' || $(VENV_PYTHON) $(PIP) $(CONSTRAINTS) --no-deps --retries 0 --timeout 8 \
-		--index-url '$(TORCH_INDEX)' torch || echo "TORCH_INDEX $(TORCH_INDEX) gave no torch: going on without it"
-	@$(VENV_PYTHON) $(PIP) $(CONSTRAINTS) setuptools && \
-		$(VENV_PYTHON) $(PIP) $(CONSTRAINTS) --no-build-isolation -e '.[page,$*]' || \
-		{ echo "The install failed; pip says why above (no network?). The same command tries again." >&2; exit 1; }
+	@failed() { echo "The install failed; pip says why above (no network?). The same command tries again." >&2; exit 1; }; \
+	$(VENV_PYTHON) $(PIP) $(CONSTRAINTS) setuptools || failed; \
+	test -z '$(TORCH_INDEX)' || $(VENV_PYTHON) $(PIP) $(CONSTRAINTS) --no-deps --retries 0 --timeout 8 \
+		--index-url '$(TORCH_INDEX)' torch || echo "TORCH_INDEX $(TORCH_INDEX) gave no torch: going on without it"; \
+	$(VENV_PYTHON) $(PIP) $(CONSTRAINTS) --no-build-isolation -e '.[page,$*]' || failed
 	@touch $@

@@ -276,7 +276,7 @@ def compared(report, rewards, weights):
 def test_the_push_on_the_primary_reward_decides_what_is_advised():
     """No method is praised that does not push the primary reward more, whatever it does for order, ties and shares."""
     said = {-1: [], 0: [], 1: []}
-    for seed in range(40):
+    for seed in range(60):
         report, rewards, weights = judged(seed)
         more, noise = compared(report, rewards, weights)
         if np.isnan(more):
@@ -295,7 +295,7 @@ def test_the_push_on_the_primary_reward_decides_what_is_advised():
         assert all(np.isnan(x) for x in wrong) or weights[0]
         worse = min(wrong) > 0.5
         assert not worse or "GDPO helps" not in verdict
-    assert min(map(len, said.values())) >= 3 and any("GDPO helps with" in verdict for verdict in said[1])
+    assert min(map(len, said.values())) >= 5 and any("GDPO helps with" in verdict for verdict in said[1])
 
 
 def test_no_share_is_mended_by_what_turns_the_order_round():

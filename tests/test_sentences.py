@@ -936,7 +936,7 @@ def test_words_on_a_reward_that_is_to_be_lowered_say_so():
 @given(st.integers(0, 2**32))
 def test_a_reward_that_is_to_be_lowered_is_judged_as_its_opposite_that_is_to_be_raised(seed):
     rng = random.Random(seed)
-    for _ in range(AT_ONCE // 10):
+    for _ in range(AT_ONCE // 5):
         state = random_state(rng)
         if all(mark in (0, 1) for row in state.marks for mark in row) and state.method in ("gdpo", "grpo_no_std"):
             judge_turned(state)
@@ -946,5 +946,5 @@ def test_a_reward_that_is_to_be_lowered_is_judged_as_its_opposite_that_is_to_be_
 @given(st.integers(0, 2**32))
 def test_no_advice_praises_what_stops_a_reward(seed):
     rng = random.Random(seed)
-    for _ in range(AT_ONCE // 10):
+    for _ in range(AT_ONCE // 5):
         judge_advice(random_state(rng))

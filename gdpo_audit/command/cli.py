@@ -125,7 +125,7 @@ def run_audit(options: CommandOptions, printing: Callable[[], AbstractContextMan
 
     Raises InputError.
     """
-    torch.set_num_threads(1)  # several would wait for each other, five times as long where others use the cores too
+    torch.set_num_threads(1)  # where other programs use the cores, several would spend most time waiting for each other
     failing = _parse_fail_on(options["fail_on"])
     groups = options["groups"]
     fits = groups is None or re.fullmatch(f" *[1-{MOST_EXAMPLES}] *", groups)

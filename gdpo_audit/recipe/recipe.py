@@ -107,7 +107,7 @@ class Tensors:
     grid: str = ""  # of GRIDS: how coarsely the advantages are logged
 
     def digest(self) -> str:
-        """Return a text that two logs share if all their numbers are the same."""
+        """Return a text that two logs share only if all their numbers are the same."""
         digest = blake2b()
         for tensor in (self.rewards, self.group, self.batch, self.lengths, self.advantages):
             digest.update(b"" if tensor is None else str(tensor.shape).encode() + tensor.numpy().tobytes())

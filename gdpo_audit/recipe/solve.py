@@ -29,8 +29,8 @@ _ONE_DIGIT = 2
 _SHOWN = 1e-3
 # The error up to which an advantage that is logged in float32 counts as made exactly.
 _ROUND_OFF = 1e-5
-# What was solved, by the numbers that it was solved from. While an explanation of the advantages is looked for, a log
-# is read in many ways, and every third one has the numbers of another.
+# The recipes that were solved, by the numbers that they were solved from, and the most of them. While an explanation of
+# the advantages is looked for, a log is read in many ways, and many of these have the same numbers.
 _SOLVED: dict[tuple[str, str, Weights | None], Recipe | None] = {}
 _MOST_SOLVED = 1000
 

@@ -1,5 +1,5 @@
 """Compression of what the server sends. The files of marimo's front end, 7.8 MB in 300 files, are compressed only once.
-Their names hold a hash of their content, so that a file of one name never changes. In one of them a pause is shortened.
+Their names hold a hash of their content, so that a file of one name never changes. In one of them a pause is left out.
 """
 
 import re
@@ -11,16 +11,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HASHED = re.compile(r".*/assets/[\w.-]+-[\w-]{8}\.\w+")
-# React shows what was loaded 300 ms after it has shown that something loads: it waits until the time of that, 300 ms
-# and the present time give less than 10 ms. In the minified file the times are a name and a call.
+# Where React waits, in its minified file: if `(time of the last fallback)+300-(now)` is above 10 ms, it waits so long
+# before it shows what came in place of that fallback. The first time is a name, the second a call.
 REACT_PAUSE = re.compile(rb"\+300(?=-\w+\(\),10<)")
 
 
 def shown_at_once(app: ASGIApp, folder: Path) -> ASGIApp:
-    """Return the app with React's pause of 300 ms before it shows what was loaded left out, which every visit takes.
+    """Return the app without the pause of 300 ms that React makes before it shows what has been loaded.
 
-    marimo's front end shows an empty page until the module of notebooks is there, which takes 30 ms on a fast line. It
-    connects only after the pause. If no file of the front end has this pause, the app is returned unchanged.
+    Every visit would wait for it: marimo's front end shows an empty page until its module of notebooks is there, after
+    some 30 ms, and connects to the server only when React shows what that module draws. If not exactly one place of
+    the front end's file makes this pause, the app is returned unchanged.
 
     folder: the folder of marimo's hashed files.
     """

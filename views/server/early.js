@@ -16,7 +16,7 @@ const AS_SET = ["marks", "pays", "weights", "convention", "method", "why"];
 const { traits } = early;
 const state = () => Object.fromEntries(AS_SET.map((name) => [name, model.get(name)]));
 // What is set here stays over a reload of the page while it is still loading, unless the browser keeps nothing; later it
-// stands in the address. The storage is touched at a reload alone, since it keeps a first flip waiting.
+// stands in the address. The storage is read at a reload and written when the page is left, never between: it is slow.
 const [KEPT, RELOADED] = ["early-board", 5000]; // ms at most between a page that is left and its reload
 const kept = performance.getEntriesByType("navigation")[0]?.type === "reload" && attempt(() => {
   const { given, at, ...values } = JSON.parse(sessionStorage.getItem(KEPT));

@@ -7,7 +7,7 @@ processes would wait.
 
 import gdpo_audit.advice.advice  # noqa: F401 (of_group runs in workers)
 import gdpo_core.checking.check  # noqa: F401 (check_config runs in workers)
-import views.server.uploads
+import views.server.uploads  # audit_upload runs in workers
 import views.studies.scenarios  # noqa: F401 (train_probabilities runs in workers)
 from views.bfcl.prompts import other_orders
 from views.server.draws import MODELS, PROMPTS

@@ -69,9 +69,10 @@ def with_unnamed(form: Form, kinds: Mapping[str, pl.DataType], options: ReadOpti
 def _once(
     find: Callable[..., _Answer], form: Form, kinds: Mapping[str, pl.DataType], numbers: Sequence[str]
 ) -> _Answer:
-    """Return what `find` returns for these arguments, from memory where it was asked for before.
+    """Return what `find` returns for these arguments. It is called once for all that it depends on, and the table keeps
+    the result.
 
-    One log is read many times with other options while an explanation of its advantages is looked for, and most of them
+    While an explanation of its advantages is looked for, a log is read many times with other options, most of which
     change nothing that such a column depends on.
     """
     tables = tuple(form.tables)
