@@ -110,7 +110,7 @@ class Tensors:
         """Return a text that two logs share only if all their numbers are the same."""
         digest = blake2b()
         for tensor in (self.rewards, self.group, self.batch, self.lengths, self.advantages):
-            digest.update(b"" if tensor is None else str(tensor.shape).encode() + tensor.numpy().tobytes())
+            digest.update(b"none" if tensor is None else str(tensor.shape).encode() + tensor.numpy().tobytes())
         return digest.hexdigest() + self.grid
 
     @property

@@ -79,7 +79,7 @@ def _once(
     asked = (form.to_responses, form.batch, form.step, form.key, form.advantage, *kinds.items(), *numbers)
     memory = tables[0].memory
     if (key := (find, *map(id, tables), asked)) not in memory:
-        memory[key] = tables, find(form, kinds, numbers)  # while the tables live no other has their ids
+        memory[key] = tables[1:], find(form, kinds, numbers)  # while these tables live, no other has their ids
     return memory[key][1]
 
 
