@@ -3,6 +3,7 @@ usual name tells. Each advantage here is worked out in plain numpy.
 """
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -242,3 +243,27 @@ def test_a_log_that_is_read_again_is_searched_for_what_its_columns_hold_only_if_
     fewer = run._read_with(columns={"length": "q"})
     assert len(searched) == 4 and fewer.has_advantage
     assert ga.read_run(table.with_columns(z=-pl.col("z"))).has_advantage and len(searched) == 6  # of another log
+
+
+def test_what_was_found_in_a_log_counts_only_for_the_same_tables_and_all_that_it_depends_on():
+    searched, first = [], SimpleNamespace(memory={})
+    usual = {"tables": (first, SimpleNamespace()), "to_responses": abs, "batch": ("step",), "step": "s", "key": "k"}
+    usual |= {"advantage": None, "kinds": {"a": pl.Float64()}, "numbers": ["a"]}
+
+    def find(*given):
+        searched.append(given)
+        return len(searched)
+
+    def other_find(*given):
+        return find(*given)
+
+    def found(find=find, **changed):
+        given = usual | changed
+        kinds, numbers = given.pop("kinds"), given.pop("numbers")
+        return unnamed._once(find, SimpleNamespace(**given), kinds, numbers)
+
+    assert (found(), found()) == (1, 1)
+    others = [{"tables": (first, SimpleNamespace())}, {"tables": (first,)}, {"to_responses": len}, {"batch": ()}]
+    others += [{"step": None}, {"key": None}, {"advantage": "a"}, {"kinds": {"a": pl.Int64()}}, {"numbers": ["a", "b"]}]
+    for n, other in enumerate([*others, {"find": other_find}], 2):
+        assert (found(**other), found()) == (n, 1), other
