@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import torch
+
 from gdpo_audit.facts.by_column import by_value
 from gdpo_audit.facts.claims import claims_of
 from gdpo_audit.facts.facts import Facts
@@ -35,6 +37,7 @@ from gdpo_core.shared.errors import expect
 from gdpo_core.shared.inputs import ArrayLike, weights_by_name
 
 
+@torch.inference_mode()  # nothing here is differentiated, and torch's steps are then a tenth faster
 def audit(
     run: Run,
     weights: Mapping[str, float] | ArrayLike | None = None,
@@ -67,6 +70,7 @@ def audit(
     return replace(report, alternative=alternative, _facts=_for_a_what_if(facts))
 
 
+@torch.inference_mode()
 def reading(
     run: Run,
     weights: Mapping[str, float] | ArrayLike | None = None,
@@ -85,6 +89,7 @@ def _for_a_what_if(facts: Facts) -> Facts:
     return replace(facts, tables=(), by=(), examples=None, summary=None)
 
 
+@torch.inference_mode()
 def gather(
     run: Run,
     weights: Mapping[str, float] | ArrayLike | None = None,
