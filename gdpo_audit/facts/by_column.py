@@ -10,7 +10,7 @@ import polars as pl
 from gdpo_audit.facts.facts import Facts, ValueFacts
 from gdpo_audit.logs.files.directories import natural
 from gdpo_audit.logs.groups.run import Run
-from gdpo_audit.sums.summarise import pieces, summarise
+from gdpo_audit.sums.summarise import pieces, sums_of
 from gdpo_audit.sums.sums import add_up, concat, select_batches
 from gdpo_core.shared.errors import InputError
 from gdpo_core.shared.words import clip, count
@@ -40,7 +40,7 @@ def by_value(f: Facts) -> tuple[ValueFacts, ...]:
         return ()
     known, remaining = values.head(MOST_COLUMN_VALUES), len(values) - MOST_COLUMN_VALUES
     basis = replace(f.basis, examples_of=None)
-    by_table = [summarise(table, basis).batches for table in _numbered(f, known["key"])]
+    by_table = [sums_of(table, basis) for table in _numbered(f, known["key"])]
     sums = add_up(together := concat(by_table), together.batch)
     names = list(enumerate(known["value"].to_list()))
     names.sort(key=lambda name: (name[1] is None, natural(name[1] or "")))

@@ -13,7 +13,7 @@ from gdpo_audit.logs.groups.pays import possible_pays
 from gdpo_audit.logs.groups.run import Run
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.sums.returning import Returning, returning
-from gdpo_audit.sums.summarise import summarise_all
+from gdpo_audit.sums.summarise import sums_of_all
 from gdpo_audit.sums.sums import Array, Basis, LengthSums
 
 # The most responses whose texts are read for their lengths: with more that takes longer than the audit itself.
@@ -67,7 +67,7 @@ def lengths_in_characters(f: Facts) -> LengthSums[Array] | None:
     with_lengths = (
         table.join(lengths, on="_place", how="left", maintain_order="left") for table in tables if len(table)
     )
-    return summarise_all(with_lengths, basis).batches.lengths
+    return sums_of_all(with_lengths, basis).lengths
 
 
 def means_on_returning_prompts(f: Facts) -> dict[int, Returning]:

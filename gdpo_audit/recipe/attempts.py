@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,7 +42,13 @@ _FEWEST_BY_SIGNS, _FEW_SIZES = 0.9, 3
 # The root mean square error that counts as explaining nothing, relative to the advantages.
 _UNLIKE = 0.2
 
-Solved = tuple[Terms, Solution]
+
+class Solved(NamedTuple):
+    """Hold what one method and convention add up on a log, and the weights with which that gives the advantages."""
+
+    terms: Terms
+    live: Tensor  # (batches,) whether a batch shows anything of the weights
+    solution: Solution  # no weights are solved for if they fit too few live batches to be tried
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,7 @@ def attempts_on(
     solved: dict[tuple[object, ...], Solved] = {}
     for method, convention, key in candidates(log, conventions):
         if key not in solved:
-            terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
-            solved[key] = terms, solution_of(terms, log.batches)
+            solved[key] = solved_for(log, method, convention)
         attempt = attempt_with(log, method, convention, given, solved[key], by_chance)
         if attempt is None:
             continue
@@ -92,6 +98,25 @@ def attempts_on(
         fewest = _FEWEST_BY_SIGNS if few_sizes and method != "grpo" else _FEWEST if sure else _FEWEST_FITTED
         if attempt.share >= fewest:
             yield attempt
+
+
+def solved_for(log: Tensors, method: str, convention: str) -> Solved:
+    """Return the terms of a method and convention on a log, and the weights that fit them.
+
+    log: the logged advantages and rewards.
+    method, convention: the id of the method and the key of the convention.
+    """
+    terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
+    live = terms.live_batches(log.batches)
+    fewest = _FEWEST * live.sum().item() if _is_solvable(method, convention) else 0
+    return Solved(terms, live, solution_of(terms, log.batches, fewest))
+
+
+def _is_solvable(method: str, convention: str) -> bool:
+    """Return whether weights can be solved for. Leave-one-out divides each response of a group by another std, so that
+    they can only be tried.
+    """
+    return not (ALL_CONVENTIONS[convention].leave_one_out and method in BY_GROUP)
 
 
 def has_few_sizes(log: Tensors) -> bool:
@@ -148,15 +173,14 @@ def attempt_with(
     log: the logged advantages and rewards.
     method, convention: the id of the method and the key of the convention.
     given: weights to try first, or None.
-    solved: the terms of the method, and the weights that fit them.
+    solved: what `solved_for` returns for these three.
     by_chance: whether fitted weights count also on a log with no more equations than unknowns, as in `attempts_on`.
     """
-    terms, solution = solved
-    batch, live = log.read(ALL_CONVENTIONS[convention]), terms.live_batches(log.batches)
-    # Leave-one-out divides each response of a group by another std, so that weights cannot be solved for, only tried.
-    solvable = not (batch.convention.leave_one_out and method in BY_GROUP)
+    terms, live, solution = solved
+    solvable = _is_solvable(method, convention)
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
+    batch = log.read(ALL_CONVENTIONS[convention])
     trial = _trial_of(batch, method, given, solved, solvable)
     if trial is None:
         return None
@@ -204,10 +228,10 @@ def _trial_of(batch: Batch, method: str, given: Weights | None, solved: Solved, 
     batch: the rewards, with the convention.
     method: the id of the method.
     given: weights to try first; None for 1 each.
-    solved: the terms of the method, and the weights solved from them.
+    solved: the terms of the method, and the weights solved from them, as `solved_for` returns them.
     solvable: whether weights could be solved for; if not, only `given` and weights of 1 are tried.
     """
-    terms, solution = solved
+    terms, _, solution = solved
     count = len(batch.rewards)
     ones, unknown = (1.0,) * count, list(range(count)) if count > 1 else []
     wanted = torch.tensor(given or ones, dtype=torch.float64)

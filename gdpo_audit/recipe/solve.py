@@ -10,11 +10,19 @@ import polars as pl
 import torch
 
 from gdpo_audit.logs.names import reward_columns
-from gdpo_audit.recipe.attempts import Attempt, attempt_with, attempts_on, best_of, has_few_sizes, judge_method
+from gdpo_audit.recipe.attempts import (
+    Attempt,
+    attempt_with,
+    attempts_on,
+    best_of,
+    has_few_sizes,
+    judge_method,
+    solved_for,
+)
 from gdpo_audit.recipe.guesses import COARSEST, FITTED, KNOWN_ZERO, WEIGHTS_APART, Weights, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, grid_of, tensors_of
 from gdpo_audit.recipe.terms import terms_of
-from gdpo_audit.recipe.weights import UNDIVIDED, WITHOUT_EPS, solution_of
+from gdpo_audit.recipe.weights import UNDIVIDED, WITHOUT_EPS
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 # The equations to spare before the weights of a batch are trusted; more are needed where the numbers are rounded.
@@ -118,11 +126,10 @@ def solve_weights(tables: Sequence[pl.DataFrame], rewards: Sequence[str], like: 
     like: the recipe whose method and convention are kept.
     """
     log = replace(tensors_of(pl.concat(tables), rewards), grid=like.grid)
-    terms = terms_of(log, log.read(ALL_CONVENTIONS[like.convention]), like.method)
-    solution = solution_of(terms, log.batches)
-    if degrees_of_freedom(log, terms, solution) < (_SPARE_ROUNDED if log.grid else SPARE):
+    solved = solved_for(log, like.method, like.convention)
+    if degrees_of_freedom(log, solved.terms, solved.solution) < (_SPARE_ROUNDED if log.grid else SPARE):
         return None
-    attempt = attempt_with(log, like.method, like.convention, like.weights, (terms, solution))
+    attempt = attempt_with(log, like.method, like.convention, like.weights, solved)
     if attempt is None or attempt.share < 1 or len(attempt.recipe.unknown) == len(rewards):
         return None
     return replace(attempt.recipe, convention_open=like.convention_open)

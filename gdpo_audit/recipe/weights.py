@@ -10,10 +10,13 @@ the scale.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gdpo_audit.recipe.recipe import starts_of
 from gdpo_audit.recipe.terms import BOUND, FLOAT32, Terms
 from gdpo_core.conventions import Convention
 from gdpo_core.numerics.batch import Batch
@@ -59,7 +62,7 @@ class Solution:
         """Whether the log shows the weights up to one common factor, and up to what `null_space` can add to them."""
         return self.directions.shape[1] == 1
 
-    @property
+    @cached_property
     def open_rewards(self) -> list[int]:
         """The indices of the rewards whose weight can change without any change of the advantages."""
         return [int(k) for k in (self.null_space.abs().sum(1) > 1e-6).nonzero().flatten()]
@@ -71,7 +74,8 @@ class Solution:
         return weights + self.null_space @ (self.null_space.T @ wanted)
 
 
-def solution_of(terms: Terms, batches: int) -> Solution:
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def solution_of(terms: Terms, batches: int, fewest: float = 0) -> Solution:
     """Return the weights that fit the logged advantages of the most batches.
 
     These batches are found by `_agreeing_batches`, and the weights are then solved anew from all of them together. If
@@ -79,51 +83,59 @@ def solution_of(terms: Terms, batches: int) -> Solution:
 
     terms: the terms that the method multiplies by the weights and adds up, with the advantages.
     batches: the number of batches.
+    fewest: how many batches have to fit; if fewer do, no weights are solved for, which saves time.
     """
-    size = (terms.x.square().sum(1) / terms.included.sum().clamp(min=1)).sqrt()
+    x = terms.x.numpy()
+    size = np.sqrt(np.square(x).sum(1) / max(terms.included.sum().item(), 1))
     varying = size > 0
-    constant = torch.eye(len(size), dtype=size.dtype)[:, ~varying]
-    unseen_error, none = torch.full_like(size, torch.inf), torch.zeros(batches).bool()
-    unsolved = Solution(constant, size.new_zeros(len(size), 0), none, size, unseen_error)
+    constant = np.eye(len(size))[:, ~varying]
+    unseen_error, no_direction = np.full_like(size, np.inf), np.zeros((len(size), 0))
     if not varying.any():
-        return unsolved
-    moments = _moments(terms, terms.x[varying] / size[varying, None], batches)
+        return _solution(constant, no_direction, np.zeros(batches, bool), size, unseen_error)
+    moments = _moments(terms, x[varying] / size[varying, None], batches)
     live, fits = moments.variance > 0, _agreeing_batches(moments)
+    if fits.sum() < fewest:
+        return _solution(constant, no_direction, fits, size, unseen_error)
     moments = moments.summed(fits if fits.any() else live)
 
-    value, vector = torch.linalg.eigh(moments.every[0])
+    value, vector = np.linalg.eigh(moments.every[0])
     nothing = value <= _NOTHING * value.sum()
     if nothing.all():  # as in groups of one response, of which nothing is left once the mean is taken off
-        return unsolved
+        return _solution(constant, no_direction, np.zeros(batches, bool), size, unseen_error)
     unseen, visible = vector[:, nothing], vector[:, ~nothing]
-    value, vector = torch.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
+    value, vector = np.linalg.eigh(visible.T @ moments.orthogonal[0] @ visible)
     round_off = moments.round_off[0]
-    small = value <= max(10 * _NOTHING * moments.variance.item(), round_off.item(), value[0].item())
+    small = value <= max(10 * _NOTHING * moments.variance[0], round_off, value[0])
     small |= value <= ((visible.T @ moments.rounding[0] @ visible) @ vector * vector).sum(0)
     parallel, across = visible @ vector[:, small], visible @ vector[:, ~small]
 
-    null_space = torch.linalg.qr(torch.cat([constant, _per_reward(unseen, size)], 1))[0]
-    directions = _per_reward(parallel * torch.where(moments.along @ parallel < 0, -1.0, 1.0), size)
+    null_space = np.linalg.qr(np.concatenate([constant, _per_reward(unseen, size)], 1))[0]
+    directions = _per_reward(parallel * np.where(moments.along @ parallel < 0, -1.0, 1.0), size)
     directions = directions - null_space @ (null_space.T @ directions)
     if directions.shape[1] > 1:
-        return Solution(null_space, torch.linalg.qr(directions)[0], fits, size, unsolved.error)
+        return _solution(null_space, np.linalg.qr(directions)[0], fits, size, unseen_error)
     # The residual per response, but at least the usual round-off; the bound allows BOUND times that.
-    residual = (torch.maximum(value[0], round_off / BOUND**2) / terms.included.sum()).sqrt()
-    error = _per_reward((across.square() / value[~small]).sum(1).sqrt()[:, None] * residual, size)[:, 0]
+    residual = np.sqrt(max(value[0], round_off / BOUND**2) / terms.included.sum().item())
+    error = _per_reward(np.sqrt((np.square(across) / value[~small]).sum(1))[:, None] * residual, size)[:, 0]
     if bool(terms.rounding.any()):  # responses with equal rewards are rounded alike, so their errors do not average out
         error = _REPEATED * error
-    largest = directions.abs().max()
-    return Solution(null_space, directions / largest, fits, size, error / largest)
+    largest = np.abs(directions).max()
+    return _solution(null_space, directions / largest, fits, size, error / largest)
 
 
-def _per_reward(columns: Tensor, size: Tensor) -> Tensor:
+def _solution(*parts: np.ndarray) -> Solution:
+    """Return a solution from the arrays of its parts, in their order."""
+    return Solution(*map(torch.from_numpy, parts))
+
+
+def _per_reward(columns: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return (rewards, …) the weights on the terms, given the weights on terms that were divided by their size.
 
     columns: (varying rewards, …) the weights on the divided terms, without the rewards whose size is 0; those rewards
         get weight 0.
     size: (rewards,) the root mean square of each reward's terms.
     """
-    weights = size.new_zeros(len(size), columns.shape[1])
+    weights = np.zeros((len(size), columns.shape[1]))
     weights[size > 0] = columns / size[size > 0, None]
     return weights
 
@@ -141,27 +153,27 @@ class _Moments:
     right weights, only round-off and the rounding of a make this part differ from 0.
     """
 
-    every: Tensor  # (batches, rewards, rewards) X'X
-    orthogonal: Tensor  # (batches, rewards, rewards) X'X for the part of X that is orthogonal to a in each unit
-    along: Tensor  # (batches, rewards) X'a / |a|
-    round_off: Tensor  # (batches,) how much of the orthogonal part round-off can make with weights of size 1
-    rounding: Tensor  # (batches, rewards, rewards) S: with weights w, rounding of a can make up to w'Sw of that part
+    every: np.ndarray  # (batches, rewards, rewards) X'X
+    orthogonal: np.ndarray  # (batches, rewards, rewards) X'X for the part of X that is orthogonal to a in each unit
+    along: np.ndarray  # (batches, rewards) X'a / |a|
+    round_off: np.ndarray  # (batches,) how much of the orthogonal part round-off can make with weights of size 1
+    rounding: np.ndarray  # (batches, rewards, rewards) S: with weights w, rounding of a can be w'Sw of that part
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> np.ndarray:
         """(batches,) the sum of the squares of all numbers in X: the diagonal of X'X, added up over the rewards."""
-        return self.every.diagonal(dim1=1, dim2=2).sum(1)
+        return self.every.trace(axis1=1, axis2=2)
 
-    def summed(self, batches: Tensor) -> "_Moments":
+    def summed(self, batches: np.ndarray) -> "_Moments":
         """Return the sums over some batches, as if these were one batch.
 
         batches: (batches,) which of them count.
         """
         moments = (self.every, self.orthogonal, self.along, self.round_off, self.rounding)
-        return _Moments(*(moment[batches].sum(0, keepdim=True) for moment in moments))
+        return _Moments(*(moment[batches].sum(0, keepdims=True) for moment in moments))
 
 
-def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
+def _moments(terms: Terms, x: np.ndarray, batches: int) -> _Moments:
     """Return, for each batch, the sums of products of terms and advantages that `_Moments` names.
 
     terms: the logged advantages, and which responses count.
@@ -169,23 +181,48 @@ def _moments(terms: Terms, x: Tensor, batches: int) -> _Moments:
         square.
     batches: the number of batches.
     """
-    k, total = len(x), terms.total
-    size = total(x.square().sum(0)) / total(terms.included).clamp(min=1)
-    trust = terms.included / (size[terms.unit] + terms.round_off.square()).masked_fill(size[terms.unit] == 0, torch.inf)
-    # A batch step that subtracts a mean hides the mean of Xw.
-    x = (x - terms.mean(x, trust)) * trust.sqrt()
-    a = (terms.a - terms.mean(terms.a, trust)) * trust.sqrt()
-    every = total((x[:, None] * x[None]).view(k * k, -1)).T.view(-1, k, k)
+    a, included, unit, batch = (t.numpy() for t in (terms.a, terms.included, terms.unit, terms.batch))
+    first = starts_of(unit)
+
+    def total(value: np.ndarray) -> np.ndarray:
+        """Return (…, units) the sums of a value over the responses of each unit, which stand together.
+
+        value: (…, responses).
+        """
+        return np.add.reduceat(value, first, axis=-1)
+
+    size = (total(np.square(x).sum(0)) / np.maximum(total(included), 1))[unit]
+    round_off = terms.round_off.numpy()
+    trust = np.where(size > 0, included / (size + np.square(round_off)), 0)
+    root = np.sqrt(trust)
+    if terms.shifted:  # A batch step that subtracts a mean hides the mean of Xw.
+        weight = total(trust)
+        weight[weight == 0] = 1
+        x, a = (value - (total(value * trust) / weight)[..., unit] for value in (x, a))
+    x, a = x * root, a * root
+    every = total(x[:, None] * x).transpose(2, 0, 1)
     along, square = total(x * a).T, total(a * a)  # (units, rewards), (units,)
-    square = square.masked_fill(square == 0, 1)
+    square[square == 0] = 1
     orthogonal = every - along[:, :, None] * along[:, None, :] / square[:, None, None]
-    round_off = total(trust * (BOUND * FLOAT32 * terms.round_off).square())
-    rounding = total(trust * terms.rounding.square())[:, None, None] / square[:, None, None] * every
-    sums = (every, orthogonal, along / square.sqrt()[:, None], round_off, rounding)
-    return _Moments(*(v.new_zeros(batches, *v.shape[1:]).index_add_(0, terms.batch, v) for v in sums))
+    of_round_off = total(trust * np.square(BOUND * FLOAT32 * round_off))
+    rounding = (total(trust * np.square(terms.rounding.numpy())) / square)[:, None, None] * every
+    sums = (every, orthogonal, along / np.sqrt(square)[:, None], of_round_off, rounding)
+    return _Moments(*(_of_batches(value, batch, batches) for value in sums))
 
 
-def _agreeing_batches(moments: _Moments) -> Tensor:
+def _of_batches(value: np.ndarray, batch: np.ndarray, batches: int) -> np.ndarray:
+    """Return (batches, …) the sums of a value over the units of each batch, which stand together.
+
+    value: (units, …).
+    batch: (units,) the batch of each unit.
+    batches: the number of batches.
+    """
+    if len(batch) == batches:
+        return value
+    return np.add.reduceat(value, starts_of(batch), axis=0)
+
+
+def _agreeing_batches(moments: _Moments) -> np.ndarray:
     """Return (batches,) whether a batch fits one direction of the weights. Several directions are tried, and the one
     that most batches fit is meant.
 
@@ -196,25 +233,25 @@ def _agreeing_batches(moments: _Moments) -> Tensor:
     batches. Of each kind there are at most `_BATCHES_TRIED`, from all over the run. If several directions fit equally
     many batches, the first in this order counts.
     """
-    every, orthogonal = moments.every, moments.orthogonal
-    sums: list[list[Tensor]] = [[], []]
-    for together in (len(every), 16, 4, 1):
-        number = torch.arange(len(every)) // together
-        count = int(number[-1]) + 1
-        some = torch.linspace(0, count - 1, min(count, _BATCHES_TRIED)).round().long()
-        for kept, m in zip(sums, (every, orthogonal), strict=True):
-            kept.append(m.new_zeros(count, *m.shape[1:]).index_add_(0, number, m)[some])
-    tried = _most_parallel(*map(torch.cat, sums))  # (directions, rewards)
-    signal = torch.einsum("di,bij,dj->db", tried, every, tried)
-    left = torch.einsum("di,bij,dj->db", tried, orthogonal, tried)
-    rounding = torch.einsum("di,bij,dj->db", tried, moments.rounding, tried)
-    variance = moments.variance
-    allowed = _ORTHOGONAL * signal + moments.round_off + rounding
-    fits = (left <= allowed) & (signal > _NOTHING * variance) & (variance > 0)
-    return fits[fits.sum(1).argmax()]
+    batches, sums = len(moments.every), list[list[np.ndarray]]([[], []])
+    for together in dict.fromkeys(min(number, batches) for number in (batches, 16, 4, 1)):
+        first = np.arange(0, batches, together)
+        some = np.linspace(0, len(first) - 1, min(len(first), _BATCHES_TRIED)).round().astype(int)
+        for kept, moment in zip(sums, (moments.every, moments.orthogonal), strict=True):
+            kept.append(np.add.reduceat(moment, first, axis=0)[some])
+    tried = _most_parallel(*map(np.concatenate, sums))  # (directions, rewards)
+
+    def squared(moment: np.ndarray) -> np.ndarray:
+        """Return (batches, directions) w'Mw for the weights w of each direction and the matrix M of each batch."""
+        return ((tried @ moment) * tried).sum(-1)
+
+    signal, variance = squared(moments.every), moments.variance[:, None]
+    allowed = _ORTHOGONAL * signal + moments.round_off[:, None] + squared(moments.rounding)
+    fits = (squared(moments.orthogonal) <= allowed) & (signal > _NOTHING * variance) & (variance > 0)
+    return fits[:, fits.sum(0).argmax()]
 
 
-def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
+def _most_parallel(every: np.ndarray, orthogonal: np.ndarray) -> np.ndarray:
     """Return (…, rewards) the direction, of length 1, of the weights that fit the logged advantages best.
 
     Under them the weighted sums are as nearly parallel to the advantages as possible: the part of their variance that
@@ -222,12 +259,12 @@ def _most_parallel(every: Tensor, orthogonal: Tensor) -> Tensor:
 
     every, orthogonal: (…, rewards, rewards) as in `_Moments`.
     """
-    value, vector = torch.linalg.eigh(every)
-    root = value.clamp(min=0).rsqrt().masked_fill(value <= _NOTHING * value.sum(-1, keepdim=True), 0)
+    value, vector = np.linalg.eigh(every)
+    root = np.where(value <= _NOTHING * value.sum(-1, keepdims=True), 0, 1 / np.sqrt(np.maximum(value, 0)))
     white = vector * root[..., None, :]
-    left = white.mT @ orthogonal @ white + torch.diag_embed((root == 0) * 2.0)
-    best = (white @ torch.linalg.eigh(left)[1][..., :1])[..., 0]
-    return best / best.square().sum(-1, keepdim=True).sqrt()
+    left = white.swapaxes(-1, -2) @ orthogonal @ white + 2.0 * (root == 0)[..., None] * np.eye(root.shape[-1])
+    best = (white @ np.linalg.eigh(left)[1][..., :1])[..., 0]
+    return best / np.sqrt(np.square(best).sum(-1, keepdims=True))
 
 
 def eps_of(c: Convention, method: str) -> float:

@@ -47,8 +47,20 @@ def summarise_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped =
         `map`, does so in this process; an engine does it elsewhere.
     """
     all_of_them = _joined(mapped(partial(summarise, basis=basis), pieces(tables)))
-    batches = all_of_them.batches
-    return all_of_them._replace(batches=select_batches(batches, np.lexsort((batches.batch, batches.step))))
+    return all_of_them._replace(batches=_by_step(all_of_them.batches))
+
+
+def sums_of_all(tables: Iterable[pl.DataFrame], basis: Basis, mapped: Mapped = map) -> Sums[Array]:
+    """Return the sums over each batch of all tables, as `summarise_all` does, which takes longer because it also looks
+    for the groups that show a finding best.
+    """
+    return _by_step(concat([*mapped(partial(sums_of, basis=basis), pieces(tables))]))
+
+
+def _by_step(batches: Sums[Array]) -> Sums[Array]:
+    """Return the batches in the order of their steps, and batches of one step in the order of their numbers."""
+    order = np.lexsort((batches.batch, batches.step))
+    return batches if (order[1:] > order[:-1]).all() else select_batches(batches, order)
 
 
 def _joined(summaries: Iterable[Summary]) -> Summary:
@@ -89,6 +101,12 @@ def summarise(table: pl.DataFrame, basis: Basis) -> Summary:
     (1, 3, -0.333333)
     """
     return _joined(_summary(rows, basis_of_kind, *known) for rows, basis_of_kind, *known in _kinds(table, basis))
+
+
+def sums_of(table: pl.DataFrame, basis: Basis) -> Sums[Array]:
+    """Return the sums over each batch of one table, those that `summarise` has in its result."""
+    groups = (_groups_of(rows, basis_of_kind, *known)[-1] for rows, basis_of_kind, *known in _kinds(table, basis))
+    return concat([add_up(sums, sums.batch) for sums in groups])
 
 
 def _kinds(table: pl.DataFrame, basis: Basis) -> Iterator[tuple[pl.DataFrame, Basis, bool, bool]]:
@@ -143,8 +161,8 @@ def as_counted(table: pl.DataFrame, rewards: Sequence[str]) -> pl.DataFrame:
     return table.with_columns(pl.when(kept).then(name).otherwise(pl.col(name).round_sig_figs(DIGITS)) for name in names)
 
 
-def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
-    """Return the summary of batches that are computed together, as `_kinds` yields them.
+def _groups_of(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> tuple[Grouped, Sums[Array]]:
+    """Return the groups of batches that are computed together, as `_kinds` yields them, and the sums over each group.
 
     rows: the responses of these batches.
     basis: the weights, convention and methods to compute with.
@@ -162,6 +180,14 @@ def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Su
     groups = each(_as_array, sums_of_groups(grouped, log, rounded, basis, float32))
     if not float32:
         groups = replace(groups, rewards=_with_ends(groups.rewards, rows, rounded, basis.rewards, grouped.starts))
+    return grouped, groups
+
+
+def _summary(rows: pl.DataFrame, basis: Basis, float32: bool, timed: bool) -> Summary:
+    """Return the summary of batches that are computed together, as `_kinds` yields them, with the arguments of
+    `_groups_of`.
+    """
+    grouped, groups = _groups_of(rows, basis, float32, timed)
     scores = {} if basis.examples_of is None else _scores(groups, basis.examples_of, basis.primary or 0)
     held = np.zeros(len(grouped.starts), dtype=bool)
     for score in scores.values():

@@ -252,7 +252,7 @@ def select_batches(batches: Sums[Array], which: Array | slice) -> Sums[Array]:
 
 def concat(several: Sequence[Sums[Array]]) -> Sums[Array]:
     """Return the batches of several sums, those of the first before those of the second."""
-    return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *several)
+    return each(lambda _, *arrays: np.concatenate(arrays, axis=-1), *several) if len(several) > 1 else several[0]
 
 
 def add_up(batches: Sums[Array], number: Array) -> Sums[Array]:

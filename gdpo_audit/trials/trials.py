@@ -11,7 +11,7 @@ from gdpo_audit.json_types import GatePart
 from gdpo_audit.logs.groups.run import batches_from_all_over
 from gdpo_audit.logs.names import reward_column
 from gdpo_audit.sums.selection import ungated_column
-from gdpo_audit.sums.summarise import summarise_all
+from gdpo_audit.sums.summarise import sums_of_all
 from gdpo_audit.sums.sums import Array, Basis, Made, Sums
 
 TRIAL_RESPONSES = (
@@ -131,7 +131,7 @@ def at_most(tables: Iterable[pl.DataFrame]) -> list[pl.DataFrame]:
 
 
 def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) -> Sums[Array]:
-    """Return the sums over each batch of a sample, as `summarise_all` computes them, after a gate has changed one
+    """Return the sums over each batch of a sample, as `sums_of_all` computes them, after a gate has changed one
     reward.
 
     The advantages are those of each method that `basis` asks for; the logged ones are dropped.
@@ -142,7 +142,7 @@ def sums_under(basis: Basis, gate: Gate | None, sample: Sequence[pl.DataFrame]) 
     """
     table = pl.concat(sample).drop("advantage", strict=False)
     table = table if gate is None else table.with_columns(*behind(gate, basis.rewards))
-    return summarise_all([table], basis).batches
+    return sums_of_all([table], basis)
 
 
 def behind(gate: Gate, rewards: Sequence[str]) -> tuple[pl.Expr, pl.Expr]:

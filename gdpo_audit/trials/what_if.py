@@ -15,7 +15,7 @@ from gdpo_audit.facts.facts import Facts
 from gdpo_audit.facts.wording import WEIGHTS_FROM, lead_in, whose
 from gdpo_audit.json_types import SettingPart
 from gdpo_audit.logs.groups.run import Run
-from gdpo_audit.sums.summarise import Mapped, summarise_all
+from gdpo_audit.sums.summarise import Mapped, sums_of_all
 from gdpo_audit.sums.sums import Basis, select_batches
 from gdpo_core import config_lines
 from gdpo_core.frameworks import ALL_CONVENTIONS, CONVENTIONS, FRAMEWORKS
@@ -122,7 +122,7 @@ def compute_what_if(f: Facts, setting: WhatIfSetting, tables: Iterable[pl.DataFr
         examples_of=None,
     )
     expect(any(basis.weights), "what_if, weights", "one that is not 0", "0 for every reward")
-    batches = summarise_all(tables, basis, engine).batches
+    batches = sums_of_all(tables, basis, engine)
     batches = select_batches(batches, np.isin(batches.batch, f.batches.batch))
     same = np.array_equal(batches.fingerprint, f.batches.fingerprint)
     expect(same, f.run.path, "the log that was audited", "another one: it changed since")
