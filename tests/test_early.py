@@ -122,9 +122,25 @@ def test_the_browser_reads_an_address_as_the_server_does(browser):
     assert None in found and len({json.dumps(state) for state in found}) > 80
 
 
-def opened(browser, url, width=1440, height=1100, scheme="light"):
+@pytest.fixture(scope="session")
+def tabs(browser):
+    """Yield a function that returns a new tab of one window, which keeps the files of the page but no reader's data."""
+    window = browser.new_context(reduced_motion="reduce")
+
+    def tab(width=1440, height=900, scheme="light"):
+        page = window.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        page.add_init_script("localStorage.clear()")
+        return page
+
+    yield tab
+    window.close()
+
+
+def opened(tabs, url, width=1440, height=1100, scheme="light"):
     """Return a new page that has just begun to load, with its early board drawn, and that records every frame."""
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")
+    page = tabs(width, height, scheme)
     page.add_init_script(f"({FILM})()")
     page.goto(url, wait_until="commit")
     page.wait_for_function(DRAWN, polling=20)
@@ -133,8 +149,8 @@ def opened(browser, url, width=1440, height=1100, scheme="light"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
-def test_the_lab_takes_over_without_a_move(browser, page_url, width, scheme):
-    page = opened(browser, page_url, width, scheme=scheme)
+def test_the_lab_takes_over_without_a_move(tabs, page_url, width, scheme):
+    page = opened(tabs, page_url, width, scheme=scheme)
     page.wait_for_function(GONE, polling=20)
     arrived(page, ".board .bar")
     film = page.evaluate("film")
@@ -146,10 +162,10 @@ def test_the_lab_takes_over_without_a_move(browser, page_url, width, scheme):
 
 
 @pytest.mark.slow
-def test_no_flip_is_lost_at_any_moment_of_the_load(browser, page_url):
+def test_no_flip_is_lost_at_any_moment_of_the_load(tabs, page_url):
     chance = random.Random(59)
     for until in (0.2, 6.0):  # flips at the beginning only, and until after the handover
-        page = opened(browser, page_url)
+        page = opened(tabs, page_url)
         marks = page.evaluate(MARKS)
         assert marks == STORED["traits"]["marks"]
         for _ in range(12):
@@ -170,8 +186,8 @@ def test_no_flip_is_lost_at_any_moment_of_the_load(browser, page_url):
 
 
 @pytest.mark.slow
-def test_a_flip_stays_over_a_reload_while_the_page_loads_and_another_one_undoes_it(browser, page_url):
-    page = unconnected(browser, page_url)
+def test_a_flip_stays_over_a_reload_while_the_page_loads_and_another_one_undoes_it(tabs, page_url):
+    page = unconnected(tabs, page_url)
     page.evaluate(FLIP, [3, 1])
     marks = page.evaluate(MARKS)
     assert marks != STORED["traits"]["marks"]
@@ -187,7 +203,7 @@ def test_a_flip_stays_over_a_reload_while_the_page_loads_and_another_one_undoes_
     page.wait_for_selector("#early[data-live]")
     assert page.evaluate(MARKS) == STORED["traits"]["marks"]
     page.close()
-    page = opened(browser, page_url)
+    page = opened(tabs, page_url)
     page.evaluate(FLIP, [3, 1])
     page.reload(wait_until="commit")
     page.wait_for_function(GONE, polling=20)
@@ -208,9 +224,9 @@ NOTE = "() => document.querySelector('#early .lost').textContent"
 LATER = "() => { const now = performance.now.bind(performance); performance.now = () => now() + (window.passed ?? 0); }"
 
 
-def unconnected(browser, url, query="", width=1440, scheme="light"):
+def unconnected(tabs, url, query="", width=1440, scheme="light"):
     """Return a new page whose WebSocket never answers, and that takes `window.passed` milliseconds as passed."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
+    page = tabs(width, scheme=scheme)
     page.route_web_socket("**/ws*", lambda socket: None)
     page.add_init_script(f"({LATER})()")
     page.goto(f"{url}/{query}", wait_until="commit")
@@ -219,8 +235,8 @@ def unconnected(browser, url, query="", width=1440, scheme="light"):
 
 
 @pytest.mark.slow
-def test_without_a_connection_the_board_flips_and_says_what_is_missing(browser, page_url):
-    page = unconnected(browser, page_url)
+def test_without_a_connection_the_board_flips_and_says_what_is_missing(tabs, page_url):
+    page = unconnected(tabs, page_url)
     page.evaluate(FLIP, [0, 0])
     assert page.evaluate(NOTE) == ""
     page.evaluate("window.passed = 9000")
@@ -256,8 +272,8 @@ TWO_VIEWS = """async () => {
 
 
 @pytest.mark.slow
-def test_a_flip_in_the_air_is_sent_again_at_once_where_the_view_that_took_it_ends(browser, page_url):
-    page = unconnected(browser, page_url)
+def test_a_flip_in_the_air_is_sent_again_at_once_where_the_view_that_took_it_ends(tabs, page_url):
+    page = unconnected(tabs, page_url)
     page.evaluate(FLIP, [0, 0])
     marks = page.evaluate(MARKS)
     assert marks[0][0] != STORED["traits"]["marks"][0][0]
@@ -270,8 +286,8 @@ def test_a_flip_in_the_air_is_sent_again_at_once_where_the_view_that_took_it_end
     ("query", "title"),
     [("?lab-task=hotel", "Where GDPO hurts"), ("?at=run", "Your log shows"), ("?at=run&run-sample=x", "Your run")],
 )
-def test_what_the_early_board_does_not_have_has_a_heading_and_a_sentence(browser, page_url, query, title):
-    page = unconnected(browser, page_url, query)
+def test_what_the_early_board_does_not_have_has_a_heading_and_a_sentence(tabs, page_url, query, title):
+    page = unconnected(tabs, page_url, query)
     page.evaluate("window.passed = 9000")
     becomes(page, f"() => ({NOTE})().endsWith('what stands here needs it.')", True)
     (shown,) = page.locator("#early h1:visible").all_inner_texts()
@@ -280,13 +296,13 @@ def test_what_the_early_board_does_not_have_has_a_heading_and_a_sentence(browser
 
 
 @pytest.mark.slow
-def test_train_has_its_first_words_and_a_still_before_it_loads_unless_the_address_changes_them(browser, page_url):
-    page = unconnected(browser, page_url, "?at=train")
+def test_train_has_its_first_words_and_a_still_before_it_loads_unless_the_address_changes_them(tabs, page_url):
+    page = unconnected(tabs, page_url, "?at=train")
     page.locator("#early .still path").nth(5).wait_for()
     assert page.locator("#early h1:visible").inner_text() == HEADLINES["equal"]
     assert page.locator("#early .early-train h2").inner_text() == "Rewards of unequal scale"
     page.close()
-    page = unconnected(browser, page_url, "?at=train&train-compare=published")
+    page = unconnected(tabs, page_url, "?at=train&train-compare=published")
     page.locator("#early h1:visible", has_text="Train").wait_for()
     assert not page.locator("#early .still").is_visible()
     page.close()
@@ -294,10 +310,10 @@ def test_train_has_its_first_words_and_a_still_before_it_loads_unless_the_addres
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])
-def test_the_early_board_has_no_serious_fault(browser, page_url, width, scheme):
+def test_the_early_board_has_no_serious_fault(tabs, page_url, width, scheme):
     from axe_playwright_python.sync_playwright import Axe
 
-    page = unconnected(browser, page_url, width=width, scheme=scheme)
+    page = unconnected(tabs, page_url, width=width, scheme=scheme)
     page.wait_for_function(DRAWN, polling=20)
     page.evaluate("window.passed = 9000")
     becomes(page, f"() => ({NOTE})() > ''", True)
@@ -308,8 +324,8 @@ def test_the_early_board_has_no_serious_fault(browser, page_url, width, scheme):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lacks", ["window.ResizeObserver", "Element.prototype.checkVisibility"])
-def test_an_old_browser_comes_to_the_lab(browser, page_url, lacks):
-    page = browser.new_page(reduced_motion="reduce")
+def test_an_old_browser_comes_to_the_lab(tabs, page_url, lacks):
+    page = tabs()
     page.add_init_script(f"delete {lacks}")
     page.goto(page_url)
     page.wait_for_function(GONE, polling=20)
@@ -319,8 +335,8 @@ def test_an_old_browser_comes_to_the_lab(browser, page_url, lacks):
 
 
 @pytest.mark.slow
-def test_a_bar_that_comes_after_the_core_has_a_flip_writes_it_into_the_address(browser, page_url):
-    page, held = browser.new_page(reduced_motion="reduce"), []
+def test_a_bar_that_comes_after_the_core_has_a_flip_writes_it_into_the_address(tabs, page_url):
+    page, held = tabs(), []
 
     def hold(route):
         body = route.fetch().text()

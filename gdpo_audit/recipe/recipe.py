@@ -113,12 +113,12 @@ class Tensors:
             digest.update(b"none" if tensor is None else str(tensor.shape).encode() + tensor.numpy().tobytes())
         return digest.hexdigest() + self.grid
 
-    @property
+    @cached_property
     def rounding(self) -> Tensor:
         """(responses,) how far each logged advantage may be from its value before rounding; 0 if `grid` is empty."""
         return half_step(self.grid, self.advantages.nan_to_num())
 
-    @property
+    @cached_property
     def exact(self) -> float:
         """The root mean square error up to which a recipe makes these advantages exactly. It is smaller where they have
         more digits than float32 has.
@@ -132,16 +132,23 @@ class Tensors:
 
         weights: one per reward, 1 each by default.
         """
-        lengths = self._batch.lengths if convention.last_step == "tokens" else None
-        batch = replace(self._batch, convention=convention, lengths=lengths)
+        if convention not in self._batches:
+            lengths = self._batch.lengths if convention.last_step == "tokens" else None
+            self._batches[convention] = replace(self._batch, convention=convention, lengths=lengths)
+        batch = self._batches[convention]
         return batch if weights is None else batch.with_weights(weights)
+
+    @cached_property
+    def _batches(self) -> dict[Convention, Batch]:
+        """The log under each convention under which it was read."""
+        return {}
 
     @cached_property
     def _batch(self) -> Batch:
         """The log as a `Batch`, made once, so that its input is not checked anew for each convention and weights."""
         return make_batch(self.rewards, groups=self.group, lengths=self.lengths, batches=self.batch)
 
-    @property
+    @cached_property
     def group_of_response(self) -> Tensor:
         """(responses,) the number of the group of each response."""
         if self.group is not None:
@@ -149,7 +156,7 @@ class Tensors:
         prompts, rollouts = self.rewards.shape[:2]
         return torch.arange(prompts).repeat_interleave(rollouts)
 
-    @property
+    @cached_property
     def batch_of_response(self) -> Tensor:
         """(responses,) the number of the batch of each response."""
         return self.batch[self.group_of_response]
