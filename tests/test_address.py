@@ -43,6 +43,10 @@ def test_an_address_restores_every_control_and_number_exactly(chapter, query):
     assert all(wrote[key] == typed[key] for key in wrote if key in typed)
 
 
+def test_of_a_control_that_an_address_sets_twice_the_last_text_counts():
+    assert read_address({"evidence-draw": ["7", "9"]}) == ({"evidence-draw": 9}, False)
+
+
 def test_the_links_speak_of_every_control():
     assert {key for _, query in LINKS for key, _ in parse_qsl(query)} == set(CONTROLS)
 

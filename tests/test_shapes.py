@@ -229,6 +229,12 @@ def test_lists_that_cannot_be_told_are_refused(log, message):
         assert ga.read_run({"a.jsonl": lines(*log)}, rewards=named).rewards == tuple(named)
 
 
+def test_a_list_of_another_length_is_named_by_its_file_and_its_row_there():
+    refused(
+        {"a.jsonl": lines(*WRONG[:3]), "b.jsonl": lines(*WRONG[3:])}, "b.jsonl, row 3: expected lists of one length"
+    )
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 

@@ -216,6 +216,7 @@ def test_sizes_of_random_draws_are_a_sample_and_others_are_not():
     sampled = ga.audit(ga.read_run(written(some, "jsonl")))
     [finding] = [f for f in sampled.findings if f.id == "groups-sampled"]
     sizes = np.unique([row["uid"] for row in some], return_counts=True)[1]
+    assert finding.evidence["steps"] == len({row["step"] for row in some})
     assert (finding.evidence["alone"], finding.evidence["groups"]) == (int((sizes == 1).sum()), len(sizes))
     assert "groups-sampled" not in issues(ga.read_run(written(rows, "jsonl")))
     varied = [
