@@ -70,6 +70,7 @@ def test_the_policy_of_a_page_allows_the_scripts_in_it_and_no_others():
     assert policy_of(dressed("/assets/a.svg", body=body)) == POLICY
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("path", "query", "status"),
     [

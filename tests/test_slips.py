@@ -105,7 +105,7 @@ def test_the_rows_of_a_batch_step_may_be_those_of_the_log_in_some_steps(whole_st
 
 
 def test_the_limit_of_a_z_score_is_said_for_the_largest_group():
-    """Of four responses no z-score is above 1.5, and of nine none is above 2.67."""
+    """No z-score of four responses is above 1.5, and none of nine is above 2.67."""
     group = np.repeat([0, 1, 2], [4, 9, 4])
     a = np.tile([1.0, -1.0], 9)[:17]
     a[4] = 3.1

@@ -31,7 +31,8 @@ class Drift(NamedTuple):
     def moves(self, sign: int) -> bool:
         """Return whether the mean of the reward changes in the direction `sign`: 1 for better, −1 for worse.
 
-        False where it changes by less than `FALLS` standard deviations, or where chance alone may explain the change.
+        False where it changes by less than `FALLS` standard deviations of the reward over the run, or where chance
+        alone may explain the change.
         """
         return self.beyond_chance and sign * self.size >= t.FALLS
 

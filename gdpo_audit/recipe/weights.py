@@ -123,9 +123,9 @@ def solution_of(terms: Terms, batches: int, fewest: float = 0) -> Solution:
     return _solution(null_space, directions / largest, fits, size, error / largest)
 
 
-def _solution(*parts: np.ndarray) -> Solution:
-    """Return a solution from the arrays of its parts, in their order."""
-    return Solution(*map(torch.from_numpy, parts))
+def _solution(*arrays: np.ndarray) -> Solution:
+    """Return a solution from arrays of its fields, in their order."""
+    return Solution(*map(torch.from_numpy, arrays))
 
 
 def _per_reward(columns: np.ndarray, size: np.ndarray) -> np.ndarray:

@@ -283,11 +283,10 @@ def with_interval_alone(effect: str) -> str:
 
 
 def why_no_change(f: Facts, plan: Sequence[Setting]) -> str:
-    """Return why no setting of a plan is better than the run's own one, as a clause; "" where a setting is recommended
-    or held back, and where that cannot be said.
+    """Return a clause that says why no setting of a plan is better than the run's own.
 
-    It can be said if a reward is primary that the run wants higher or lower and pushes so, and if the log proves the
-    method and the weights.
+    It is "" in four cases: a setting is recommended or held back, no reward is primary, the logged advantages are not
+    reproduced, or the run does not push the primary reward in the wanted direction by more than noise.
     """
     primary = f.basis.primary
     if primary is None or len(plan) < 2 or f.reproduced is not True or any(r.recommended or r.held_back for r in plan):

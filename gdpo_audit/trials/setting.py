@@ -18,8 +18,8 @@ class TrialPart(Struct, frozen=True, kw_only=True):
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """A setting that was tried on this log, and what the log shows under it. The first setting of a plan is the run's
-    own.
+    """Hold one row of the plan: a setting (method, weights, perhaps a gate) and the figures that the log gives under
+    it, such as shares, pushes and ties. The first row is the run's own setting.
     """
 
     setting: TrialPart

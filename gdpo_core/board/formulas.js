@@ -1,5 +1,5 @@
 // The formulas in the browser: GRPO, GRPO without std and GDPO under every convention, with the figures that follow from
-// their advantages. They repeat methods.py, _statistics.py, _pairs.py and pushing.py of gdpo_core, and
+// their advantages. They repeat methods.py, numerics and pushing.py of gdpo_core, and
 // tests/test_formulas.py holds both equal. The symbols are those of methods.py: r rewards, w weights, s weighted sum, z
 // normalised rewards, A advantages. A group is {n, r}: r[k][i] is reward k of row i, NaN where it is missing, and n[i] is
 // the number of answers with that row; over[i], if there is any, is the row's weight in the batch step. A convention c is

@@ -1,9 +1,9 @@
 // The drawing of a state that the browser makes in the frame of the click, by formulas.js: everything in drawing.py but the
-// sentences, which the core sends. Numbers are written as _words.py writes them.
+// sentences, which the core sends. Numbers are written as shared/words.py writes them.
 const gdpoInstant = (() => {
   const { advantages, selection, push, levels, withoutEps, total, ratio } = gdpoFormulas;
   const METHODS = ["grpo", "grpo_no_std", "gdpo"]; // the methods that formulas.js computes
-  const ROUND_OFF = 1e-9; // that of float64 in tie_tolerance of _pairs.py
+  const ROUND_OFF = 1e-9; // that of float64 in tie_tolerance of numerics/pairs.py
 
   // Return a number with so many decimals, halves rounded to even as Python does. Only a multiple of 1/2^(places + 1) can be
   // a half.

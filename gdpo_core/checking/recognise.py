@@ -26,7 +26,8 @@ class Recognised:
     known: the entries, with the trainer's defaults; a key that was renamed has its newest name.
     parents: files on which the configuration builds and which were not given.
     notes: sentences on what was left out, such as a second run.
-    left_open: what keys that the trainer does not have may decide, such as "size", each with those keys.
+    left_open: what stays undecided, such as "size", because the configuration has keys that this trainer does not know;
+        for each, these keys.
     hidden: sentences without a dot on what may hold commands or values and was not read.
     repeated: whether the configuration runs a program again, of which only the first run counts.
     """

@@ -241,7 +241,8 @@ def over_axes(shape: torch.Size, *axes: int) -> Reduction:
 
 
 def over_ids(index: Tensor, groups: int) -> Reduction:
-    """Return the reduction over the responses of each group.
+    """Return a `Reduction` whose statistics, such as sum and lowest, are taken over the responses of each group. The
+    groups may differ in size.
 
     index: (responses,) the number of each response's group, from 0.
     groups: how many groups there are.

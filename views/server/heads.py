@@ -56,7 +56,8 @@ class BoundedHeads(HttpToolsProtocol):
         which uvicorn answers with 400, if the address and the headers have more than _HEAD bytes.
         """
         self._end_of_head()
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > _HEAD:
+        between = len(": \r\n")  # of each header as it is sent
+        if len(self.url) + sum(len(name) + len(value) + between for name, value in self.headers) > _HEAD:
             raise ValueError
         super().on_headers_complete()
 

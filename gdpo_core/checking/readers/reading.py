@@ -88,12 +88,14 @@ def names_of(given: Given) -> tuple[str, ...]:
 
 
 def read_text(text: str, file: str, files: Mapping[str, Any]) -> list[Source]:
-    """Return the sources of entries that a text holds. Raises InputError.
+    """Return the settings in the text of one configuration file: a `Source` for each place where some stand together.
 
-    The ending of `file`, its name, says which form the text has. Without a known ending the form is guessed from the
-    text.
+    Such a place is a YAML or JSON file, a command of a script or a call of a program. The ending of the name `file`
+    says which form the text has; without a known ending the form is guessed from the text.
 
-    files: the content of the files of values that a program may load, by their names without folders.
+    files: the content of each YAML or JSON file that a program may load, by its name without folders.
+
+    Raises InputError for a text that is too long or has not the form that it seems to have.
     """
     expect(len(text) <= _LARGEST, file, f"at most {_LARGEST:,} characters", f"{len(text):,}")
     text = text.removeprefix("\ufeff")  # a byte order mark

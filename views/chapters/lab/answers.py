@@ -184,9 +184,9 @@ def task_choice(tasks: tuple[Task, ...], page: Nav) -> mo.ui.radio:
 
 
 def claim(headline: str, task: Task) -> str:
-    """Return the headline of the Lab and the sentence below it, as Markdown.
+    """Return the Lab's headline above the sentence that says what the methods do with rewards, as Markdown.
 
-    headline: what the board of `task` shows.
+    headline: its text, from the board of `task`.
     """
     return f"# {headline}\n\n{what_methods_do(bool(task.longest))}"
 
