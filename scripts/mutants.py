@@ -48,12 +48,12 @@ def faults(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below a node, in the order of the text, but those that compute nothing: annotations, and whether
-    `zip` is strict.
+    """Yield the nodes below a node, in the order of the text, but those that compute nothing: annotations, whether
+    `zip` is strict, and whether a dataclass is frozen.
     """
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
-            unused = name in ("annotation", "returns") or getattr(child, "arg", None) == "strict"
+            unused = name in ("annotation", "returns") or getattr(child, "arg", None) in ("strict", "frozen")
             if isinstance(child, ast.AST) and not unused:
                 yield child
                 yield from _code(child)

@@ -11,6 +11,8 @@ import gdpo_audit as ga
 import gdpo_core as gc
 from gdpo_audit.advice import advice
 from gdpo_audit.command.watch import changed_files
+from gdpo_audit.logs.columns import constants
+from gdpo_audit.logs.forms.standard_rows import is_ordered
 from gdpo_audit.logs.numbers.sizes import drawn_at_random
 from gdpo_audit.recipe import changes
 from gdpo_audit.recipe.guesses import FITTED, is_plausible
@@ -45,6 +47,19 @@ def test_up_to_five_lines_of_titles_stand_before_the_header_of_a_csv(titles, rea
 @pytest.mark.parametrize(("sizes", "random"), [([1, 3, 3, 4, 4], False), ([1, 1, 3, 4, 4], True)])
 def test_of_few_groups_two_have_to_have_one_row_before_they_count_as_a_sample(sizes, random):
     assert drawn_at_random(np.array(sizes)) == random
+
+
+def test_files_in_their_order_are_ordered_however_many_there_are():
+    frame = pl.DataFrame({"_file": np.arange(60).repeat(2), "step": np.arange(120) // 3})
+    assert is_ordered(iter([frame])) is False  # a step of two files
+    assert is_ordered(iter([frame.with_columns(step=pl.col("_file"))])) is True
+
+
+@pytest.mark.parametrize(
+    ("values", "constant"), [([1.0, 1.0], True), ([1.0, None, 1.0], False), ([1.0, 2.0], False), ([None, None], True)]
+)
+def test_a_constant_column_has_its_value_in_all_rows_or_none(values, constant):
+    assert constants._is_constant(pl.Series(values, dtype=pl.Float64)) == constant
 
 
 def test_the_log_beside_a_database_is_a_change_of_it(tmp_path):
