@@ -129,6 +129,29 @@ def test_the_limit_of_a_z_score_is_said_for_the_largest_group():
     assert "(2.67 in the largest group, if the std divides by n − 1)" in sentence
 
 
+def with_small(spread: float, seed: int = 3) -> ga.AuditReport:
+    """Return the report on a log of GRPO without std whose third reward varies by so much. The weights are 1, 2, 1."""
+    r = np.random.default_rng(seed).random((20, 6, 8, 3)).round(2) * np.array([1, 1, spread])
+    a = (r - r.mean(2, keepdims=True)) @ np.array([1.0, 2.0, 1.0])
+    step, group = np.indices(r.shape[:3])[:2].reshape(2, -1)
+    columns = {"step": step, "group": group} | {name: r[..., k].ravel() for k, name in enumerate("abc")}
+    return ga.audit(ga.read_run(pl.DataFrame(columns | {"advantage": a.ravel().astype(np.float32)})), primary="a")
+
+
+def test_a_weight_that_the_log_does_not_show_is_named_in_the_claim_the_hint_and_the_lines():
+    report = with_small(1e-8)
+    (weights,) = (claim for claim in report.reading if claim.what == "weights")
+    assert report.run["weights"] == {"a": pytest.approx(1), "b": pytest.approx(2), "c": None}
+    assert (weights.evidence, weights.otherwise) == ("assumed", "--weight c=W")
+    assert weights.because == "the log does not show how c weighs"
+    (rewards,) = (claim for claim in report.reading if claim.what == "rewards")
+    assert rewards.because == "the logged advantages do not show whether c counts"
+    assert all("# the log does not show the weight of c\n" in row.lines for row in report.plan[:2])
+    known = with_small(1.0)
+    assert known.run["weights"]["c"] == pytest.approx(1)
+    assert not any("does not show the weight" in row.lines for row in known.plan if row.lines)
+
+
 # --- what is said, and what is 0 --------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from gdpo_audit.facts.claims_of_rows import claim_of, explained, incomplete_groups, responses_of
 from gdpo_audit.facts.facts import Facts
-from gdpo_audit.facts.given_weights import contradicted_weights
+from gdpo_audit.facts.given_weights import contradicted_weights, unshown
 from gdpo_audit.facts.wording import whose
 from gdpo_audit.logs.columns.behaviour import CLOCK
 from gdpo_audit.logs.columns.candidates import SAMPLED_ROWS
@@ -161,31 +161,25 @@ def _rewards(f: Facts) -> Claim:
     what = "rewards" if len(f.run.rewards) > 1 else "reward"
     shown = f.recipe is not None and all(w for w in f.recipe.known if w is not None)
     made = explained(f) and shown and bool(f.known_weights)
-    unshown = _unshown(f)
-    if made and not unshown:
+    open_ones = unshown(f)
+    if made and not open_ones:
         return claim_of(what, names, PROVED, "the logged advantages are made of them")
     if f.run.rewards_named:
         return claim_of(what, names, AGREES, "they were named for this audit")
-    if made and not any(unshown.values()):
-        still = (
-            f"{some(unshown)} never {'differs' if len(unshown) == 1 else 'differ'} inside a group and changes nothing"
-        )
+    if made and not any(open_ones.values()):
+        differ = "differs inside a group and changes" if len(open_ones) == 1 else "differ inside a group and change"
+        still = f"{some(open_ones)} never {differ} nothing"
         return claim_of(what, names, AGREES, f"the logged advantages are made of the others; {still}", way)
     if made:
-        counts = some(name for name, varies in unshown.items() if varies)
-        return claim_of(what, names, ASSUMED, f"the logged advantages do not show which of {counts} counts", way)
+        varying = [name for name, varies in open_ones.items() if varies]
+        which = f"whether {varying[0]} counts" if len(varying) == 1 else f"which of {some(varying)} counts"
+        return claim_of(what, names, ASSUMED, f"the logged advantages do not show {which}", way)
     if f.run.total is not None and f.run.weights_by == "score":
         return claim_of(what, names, AGREES, f"they give {f.run.total} in every row{_looked_at(f, SAMPLED_ROWS)}", way)
     if f.run.weights_by in ("config", "log", "parts"):
         where = "the log itself" if f.run.weights_by == "log" else "a configuration"
         return claim_of(what, names, AGREES, f"{where} names them", way)
     return claim_of(what, names, ASSUMED, "their names and numbers look like rewards", way)
-
-
-def _unshown(f: Facts) -> dict[str, bool]:
-    """Return the rewards whose weight the logged advantages leave open, each with whether it varies inside a group."""
-    unknown = f.recipe.unknown if f.recipe is not None else ()
-    return {f.rewards[k]: f.dead(k) < 1 for k in unknown}
 
 
 def _total(f: Facts) -> Claim | None:
@@ -209,7 +203,7 @@ def _weights(f: Facts) -> Claim | None:
     words = some(f"{name} {number(w)}" for name, w in used.items() if name not in unknown)
     taken = f"1 each ({some(used)})" if {*used.values()} == {1.0} and not unknown else words
     taken += f"; of {some(unknown)} not known" if unknown and words else ""
-    way = f"--weight {quote(f.rewards[0])}=W"
+    way = f"--weight {quote([*unknown, *f.rewards][0])}=W"
     surely = PROVED if explained(f) else AGREES
     if f.weights_by_column:
         column = next(issue.details["column"] for issue in f.run.issues if issue.id == "weights-by-column")
@@ -223,9 +217,10 @@ def _weights(f: Facts) -> Claim | None:
         return claim_of("weights", taken, surely, why)
     if f.given_weights and contradicted_weights(f):
         return claim_of("weights", taken, ASSUMED, "they were given for this audit, but the log shows others")
-    if explained(f) and not f.given_weights and any(_unshown(f).values()):
-        counts = some(name for name, varies in _unshown(f).items() if varies)
-        return claim_of("weights", taken or "1 each", ASSUMED, f"the log does not show how {counts} weigh", way)
+    if explained(f) and not f.given_weights and any(unshown(f).values()):
+        names = [name for name, varies in unshown(f).items() if varies]
+        why = f"the log does not show how {some(names)} {'weighs' if len(names) == 1 else 'weigh'}"
+        return claim_of("weights", taken or "1 each", ASSUMED, why, f"--weight {quote(names[0])}=W")
     if explained(f) and f.known_weights and _matching(f):
         ratio = "; the log shows only their ratio" if f.ratios_alone or f.scaled_by_batch else ""
         under = "with this method, " if either_baseline(f) else ""

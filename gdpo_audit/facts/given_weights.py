@@ -1,4 +1,4 @@
-"""The weights that a caller gave, beside those that the log shows."""
+"""The weights that the log shows, beside those that a caller gave, and the rewards whose weight it does not show."""
 
 from math import isclose
 
@@ -36,3 +36,9 @@ def contradicted_weights(f: Facts) -> tuple[dict[str, float], dict[str, float], 
         return None
     up_to = ", up to a common factor" if up_to_scale else ""
     return dict(zip(names, given, strict=True)), dict(zip(names, made, strict=True)), up_to
+
+
+def unshown(f: Facts) -> dict[str, bool]:
+    """Return the rewards whose weight the logged advantages leave open, each with whether it varies inside a group."""
+    unknown = f.recipe.unknown if f.recipe is not None else ()
+    return {f.rewards[k]: f.dead(k) < 1 for k in unknown}

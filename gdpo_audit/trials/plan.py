@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from gdpo_audit.facts.facts import Facts
-from gdpo_audit.facts.given_weights import contradicted_weights
+from gdpo_audit.facts.given_weights import contradicted_weights, unshown
 from gdpo_audit.json_types import GatePart
 from gdpo_audit.phrases import gate_opens
 from gdpo_audit.sums.wanted import sign_of
@@ -124,6 +124,9 @@ def _tried(trials: Trials, title: str, do: str, trial: Trial) -> tuple[Setting, 
         )
     if lines is not None and changes_of(f, trial.weights):
         lines = f"# the weights of the run change during it: these are those of some steps alone\n{lines}"
+    open_ones = [name for name, varies in unshown(f).items() if varies and name not in f.given_weights]
+    if lines is not None and open_ones and trial.weights == f.basis.weights:
+        lines = f"# the log does not show the weight of {listing(open_ones)}\n{lines}"
     setting = Setting(
         setting=TrialPart(
             method=method, weights=dict(zip(f.rewards, f.printed(trial.weights), strict=True)), gate=gate
