@@ -7,8 +7,10 @@ from hashlib import sha256
 import msgspec
 import pytest
 from starlette.datastructures import MutableHeaders
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from views.server import guard, memory
+from views.server.heads import BoundedHeads
 
 HEADERS = {
     "cross-origin-opener-policy": "same-origin",
@@ -126,3 +128,14 @@ def test_a_body_may_be_as_large_as_the_largest_files_in_base64_and_room_is_kept_
         with body.room():
             assert (body.refusal is None) == (size <= guard.BODY)
     assert asked == [2**20 + 1, guard.BODY]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(("headers", "refused"), [(10_000, False), (11_000, True)])
+def test_a_head_is_as_long_as_it_was_sent(monkeypatch, headers, refused):
+    """Each header `X: a` takes six bytes on the line, of which the limit of 65,536 counts all."""
+    monkeypatch.setattr(HttpToolsProtocol, "on_headers_complete", lambda self: None)
+    head = BoundedHeads.__new__(BoundedHeads)
+    head.url, head.headers = b"/", [(b"x", b"a")] * headers
+    with pytest.raises(ValueError) if refused else contextlib.nullcontext():
+        head.on_headers_complete()

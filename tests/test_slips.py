@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from helpers import close
 
 import gdpo_audit as ga
 import gdpo_core as gc
@@ -16,8 +17,14 @@ from gdpo_audit.logs.forms.standard_rows import is_ordered
 from gdpo_audit.logs.numbers.sizes import drawn_at_random
 from gdpo_audit.recipe import changes
 from gdpo_audit.recipe.guesses import FITTED, is_plausible
-from gdpo_audit.recipe.recipe import Recipe
+from gdpo_audit.recipe.recipe import Recipe, Tensors
+from gdpo_audit.recipe.terms import terms_of
+from gdpo_audit.recipe.weights import solution_of
+from gdpo_audit.sums.summarise import sums_of_all
+from gdpo_audit.sums.sums import Basis
 from gdpo_audit.unexplained import shown
+from gdpo_core.numerics.batch import make_batch
+from gdpo_core.registry import method_for
 
 pytestmark = pytest.mark.every_case
 
@@ -129,13 +136,18 @@ def test_the_limit_of_a_z_score_is_said_for_the_largest_group():
     assert "(2.67 in the largest group, if the std divides by n − 1)" in sentence
 
 
-def with_small(spread: float, seed: int = 3) -> ga.AuditReport:
-    """Return the report on a log of GRPO without std whose third reward varies by so much. The weights are 1, 2, 1."""
-    r = np.random.default_rng(seed).random((20, 6, 8, 3)).round(2) * np.array([1, 1, spread])
+def with_small(spread: float, alike: bool = False) -> ga.AuditReport:
+    """Return the report on a log of GRPO without std whose third reward varies by so much. The weights are 1, 2, 1.
+
+    alike: whether the third reward is constant inside groups.
+    """
+    r = np.random.default_rng(3).random((20, 6, 8, 3)).round(2) * np.array([1, 5, spread])
+    r[..., 2] = r[:, :, :1, 2] if alike else r[..., 2]
     a = (r - r.mean(2, keepdims=True)) @ np.array([1.0, 2.0, 1.0])
     step, group = np.indices(r.shape[:3])[:2].reshape(2, -1)
     columns = {"step": step, "group": group} | {name: r[..., k].ravel() for k, name in enumerate("abc")}
-    return ga.audit(ga.read_run(pl.DataFrame(columns | {"advantage": a.ravel().astype(np.float32)})), primary="a")
+    table = pl.DataFrame(columns | {"advantage": a.ravel().astype(np.float32)})
+    return ga.audit(ga.read_run(table, rewards=[*"abc"] if alike else None), primary="a")
 
 
 def test_a_weight_that_the_log_does_not_show_is_named_in_the_claim_the_hint_and_the_lines():
@@ -146,10 +158,36 @@ def test_a_weight_that_the_log_does_not_show_is_named_in_the_claim_the_hint_and_
     assert weights.because == "the log does not show how c weighs"
     (rewards,) = (claim for claim in report.reading if claim.what == "rewards")
     assert rewards.because == "the logged advantages do not show whether c counts"
-    assert all("# the log does not show the weight of c\n" in row.lines for row in report.plan[:2])
+    said = "# the log does not show the weight of c\n"
+    own, others = report.plan[0].setting.weights, [row.setting.weights for row in report.plan if row.lines]
+    assert [said in row.lines for row in report.plan if row.lines] == [weights == own for weights in others]
+    assert own in others and any(weights != own for weights in others)
+    constant = with_small(1.0, alike=True)
+    assert constant.run["weights"]["c"] is None and said not in constant.plan[0].lines
     known = with_small(1.0)
     assert known.run["weights"]["c"] == pytest.approx(1)
     assert not any("does not show the weight" in row.lines for row in known.plan if row.lines)
+
+
+@pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo", "grpo_batch_std", "reinforce_pp", "mo_grpo"])
+def test_the_direction_of_the_weights_is_solved_from_all_batches(method):
+    rng = np.random.default_rng(6)
+    r, weights = torch.tensor(rng.random((12, 8, 3))), torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64)
+    batches = np.arange(12) // 4
+    made = make_batch(r, weights=weights, batches=batches.tolist(), convention=gc.PAPER)
+    formula, prepared = method_for(method, made)
+    log = Tensors(r, None, torch.tensor(batches), None, formula.advantages(prepared).flatten())
+    solution = solution_of(terms_of(log, log.read(gc.PAPER), method), 3)
+    assert solution.batches.all() and solution.is_direction
+    close(solution.directions[:, 0], weights / 2)
+    assert not solution_of(terms_of(log, log.read(gc.PAPER), method), 3, fewest=3.5).is_direction
+
+
+def test_sums_stand_in_the_order_of_the_steps():
+    ids = {"batch": [0, 0, 1, 1], "step": [5, 5, 3, 3], "group": [0, 0, 1, 1]}
+    table = pl.DataFrame(ids | {"reward:a": [1.0, 0, 1, 1]})
+    sums = sums_of_all([table], Basis(("a",), (1.0,), "trl", None, None))
+    assert (sums.step.tolist(), sums.batch.tolist()) == ([3, 5], [1, 0])
 
 
 # --- what is said, and what is 0 --------------------------------------------------------------------------------------

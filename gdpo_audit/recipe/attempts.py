@@ -108,15 +108,7 @@ def solved_for(log: Tensors, method: str, convention: str) -> Solved:
     """
     terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
     live = terms.live_batches(log.batches)
-    fewest = _FEWEST * live.sum().item() if _is_solvable(method, convention) else 0
-    return Solved(terms, live, solution_of(terms, log.batches, fewest))
-
-
-def _is_solvable(method: str, convention: str) -> bool:
-    """Return whether weights can be solved for. Leave-one-out divides each response of a group by another std, so that
-    they can only be tried.
-    """
-    return not (ALL_CONVENTIONS[convention].leave_one_out and method in BY_GROUP)
+    return Solved(terms, live, solution_of(terms, log.batches, fewest=_FEWEST * live.sum().item()))
 
 
 def has_few_sizes(log: Tensors) -> bool:
@@ -177,7 +169,8 @@ def attempt_with(
     by_chance: whether fitted weights count also on a log with no more equations than unknowns, as in `attempts_on`.
     """
     terms, live, solution = solved
-    solvable = _is_solvable(method, convention)
+    # Leave-one-out divides each response of a group by another std, so that weights cannot be solved for, only tried.
+    solvable = not (ALL_CONVENTIONS[convention].leave_one_out and method in BY_GROUP)
     if not live.any() or (solvable and (solution.batches & live).sum() < _FEWEST * live.sum()):
         return None
     batch = log.read(ALL_CONVENTIONS[convention])
