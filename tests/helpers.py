@@ -13,7 +13,6 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import settings
 
 import gdpo_core as gc
 
@@ -170,13 +169,6 @@ def crossed(*factors: Iterable) -> list:
     ]
 
 
-def some_at_night(count: int, by_day: int | None = None) -> list:
-    """Return the numbers from 0 to count - 1 as parameters. Those from `by_day` on, else the second half, are marked as
-    night.
-    """
-    return [n if n < (by_day or count / 2) else pytest.param(n, marks=pytest.mark.night) for n in range(count)]
-
-
-def a_third() -> settings:
-    """Return settings with a third of the examples, for a property whose single example takes long."""
-    return settings(max_examples=max(2, settings.default.max_examples // 3))
+def some_at_night(count: int) -> list:
+    """Return the numbers from 0 to count - 1 as parameters. The second half is marked as night."""
+    return [n if n < count / 2 else pytest.param(n, marks=pytest.mark.night) for n in range(count)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import ROOTS, a_third, becomes, settled
+from helpers import ROOTS, becomes, settled
 from hypothesis import given
 from hypothesis import strategies as st
 from links import TASKS
@@ -108,7 +108,6 @@ def test_the_boxes_see_a_label_that_stands_on_something(laid):
     assert {"a label on a dot", "a label on an axis", "a label on a thread"} <= set(seen["found"])
 
 
-@a_third()
 @given(st.integers(0, 2**32))
 def test_labels_stand_free_and_no_dot_covers_a_number_in_any_state_at_any_width(laid, seed):
     for n in (2 * seed, 2 * seed + 1):

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from helpers import a_third
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -96,7 +95,6 @@ def gdpo(r, w) -> np.ndarray:
     return (s - s.mean((1, 2), keepdims=True)) / (s.std((1, 2), ddof=1, keepdims=True) + 1e-4)
 
 
-@a_third()
 @given(st.integers(0, 10_000))
 def test_a_row_with_the_same_weights_has_those_of_each_step_if_they_change(seed):
     """The row, the what-if and the forecast have the push that plain numpy computes with the weights of each step."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import combinations
 
 import pytest
-from helpers import a_third, text_of
+from helpers import text_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -943,7 +943,6 @@ def test_a_reward_that_is_to_be_lowered_is_judged_as_its_opposite_that_is_to_be_
 
 
 @pytest.mark.slow
-@a_third()
 @given(st.integers(0, 2**32))
 def test_no_advice_praises_what_stops_a_reward(seed):
     rng = random.Random(seed)

@@ -1,5 +1,6 @@
 """Slips by hand that had passed the quick tests: an end of a list, a sign of a word, the second of two files."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,7 @@ from gdpo_audit.recipe.weights import solution_of
 from gdpo_audit.sums.summarise import sums_of_all
 from gdpo_audit.sums.sums import Basis
 from gdpo_audit.unexplained import shown
-from gdpo_core.numerics.batch import make_batch
+from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for
 
 pytestmark = pytest.mark.every_case
@@ -169,18 +170,23 @@ def test_a_weight_that_the_log_does_not_show_is_named_in_the_claim_the_hint_and_
     assert not any("does not show the weight" in row.lines for row in known.plan if row.lines)
 
 
-@pytest.mark.parametrize("method", ["grpo", "grpo_no_std", "gdpo", "grpo_batch_std", "reinforce_pp", "mo_grpo"])
-def test_the_direction_of_the_weights_is_solved_from_all_batches(method):
+SOLVED = [(method, "paper") for method in ("grpo", "grpo_no_std", "gdpo", "grpo_batch_std", "reinforce_pp", "mo_grpo")]
+
+
+@pytest.mark.parametrize(("method", "convention"), [*SOLVED, ("gdpo", "verl")])
+def test_the_direction_of_the_weights_is_solved_from_all_batches(method, convention):
+    """Under verl's convention a batch step weighs each response by its length, so that its mean has to be taken off."""
     rng = np.random.default_rng(6)
     r, weights = torch.tensor(rng.random((12, 8, 3))), torch.tensor([2.0, -1.0, 0.5], dtype=torch.float64)
-    batches = np.arange(12) // 4
-    made = make_batch(r, weights=weights, batches=batches.tolist(), convention=gc.PAPER)
-    formula, prepared = method_for(method, made)
-    log = Tensors(r, None, torch.tensor(batches), None, formula.advantages(prepared).flatten())
-    solution = solution_of(terms_of(log, log.read(gc.PAPER), method), 3)
+    lengths, batch = torch.tensor(rng.integers(1, 900, (12, 8))), torch.arange(12) // 4
+    log = Tensors(r, None, batch, lengths, torch.zeros(96, dtype=torch.float64))
+    formula, made = method_for(method, log.read(ALL_CONVENTIONS[convention], weights.tolist()))
+    log = replace(log, advantages=formula.advantages(made).flatten())
+    terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
+    solution = solution_of(terms, 3)
     assert solution.batches.all() and solution.is_direction
-    close(solution.directions[:, 0], weights / 2)
-    assert not solution_of(terms_of(log, log.read(gc.PAPER), method), 3, fewest=3.5).is_direction
+    close(solution.directions[:, 0], weights / 2, 1e-6)
+    assert not solution_of(terms, 3, fewest=3.5).is_direction
 
 
 def test_sums_stand_in_the_order_of_the_steps():

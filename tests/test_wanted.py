@@ -205,7 +205,7 @@ def near(x):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", some_at_night(18, by_day=5))
+@pytest.mark.parametrize("seed", some_at_night(18))
 def test_a_reward_and_its_weight_may_both_change_their_signs(seed):
     r, weights, method = random_run(seed, steps=24)
     weights = np.abs(weights)
