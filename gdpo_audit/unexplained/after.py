@@ -8,10 +8,12 @@ from dataclasses import replace
 import polars as pl
 import torch
 
-from gdpo_audit.recipe.attempts import candidates, solved_for
+from gdpo_audit.recipe.attempts import candidates
 from gdpo_audit.recipe.guesses import FITTED, along_direction, degrees_of_freedom
 from gdpo_audit.recipe.recipe import Recipe, Tensors, compare, compare_with, tensors_of
 from gdpo_audit.recipe.solve import SPARE
+from gdpo_audit.recipe.terms import terms_of
+from gdpo_audit.recipe.weights import solution_of
 from gdpo_core.frameworks import ALL_CONVENTIONS, FRAMEWORKS
 
 LAST_CHANGES = {"gdpo": ("factor",), "grpo_batch_std": ("factor",), "grpo": ("whitened", "factor")}
@@ -67,7 +69,8 @@ def _attempt(
     after: a key of AFTER.
     wanted: (rewards,) the weights to take where the log leaves them open.
     """
-    terms, _, solution = solved_for(log, method, convention)
+    terms = terms_of(log, log.read(ALL_CONVENTIONS[convention]), method)
+    solution = solution_of(terms, log.batches)
     if not solution.is_direction or degrees_of_freedom(log, terms, solution) - log.batches < SPARE:
         return None
     for weights, complexity in along_direction(solution, wanted):
