@@ -15,6 +15,7 @@ from gdpo_audit.advice import advice
 from gdpo_audit.command.watch import changed_files
 from gdpo_audit.logs.columns import constants
 from gdpo_audit.logs.forms.standard_rows import is_ordered
+from gdpo_audit.logs.names import reward_columns
 from gdpo_audit.logs.numbers.sizes import drawn_at_random
 from gdpo_audit.recipe import changes
 from gdpo_audit.recipe.guesses import FITTED, is_plausible
@@ -24,6 +25,7 @@ from gdpo_audit.recipe.weights import solution_of
 from gdpo_audit.sums.summarise import sums_of_all
 from gdpo_audit.sums.sums import Basis
 from gdpo_audit.unexplained import shown
+from gdpo_audit.unexplained.residual import residual
 from gdpo_core.frameworks import ALL_CONVENTIONS
 from gdpo_core.registry import method_for
 
@@ -187,6 +189,18 @@ def test_the_direction_of_the_weights_is_solved_from_all_batches(method, convent
     assert solution.batches.all() and solution.is_direction
     close(solution.directions[:, 0], weights / 2, 1e-6)
     assert not solution_of(terms, 3, fewest=3.5).is_direction
+
+
+def test_weights_that_an_estimator_shows_have_no_round_off_which_would_break_ties():
+    """Weights 1 : 2 : 5 tie the answers (2/3, 4/3, 0) and (0, 0, 2/3), whatever the last digits of a solution are."""
+    rng = np.random.default_rng(5)
+    r = rng.integers(0, 4, (60, 6, 3)) / 3
+    s = r @ np.array([1, 2, 5]) * rng.uniform(0.5, 2, (60, 1))
+    group = np.arange(60).repeat(6)
+    columns = dict(zip(reward_columns(["a", "b", "c"]), r.reshape(-1, 3).T, strict=True))
+    log = pl.DataFrame({"batch": group // 6, "step": group // 6, "group": group} | columns)
+    found = residual([log.with_columns(advantage=(s - s.mean(1, keepdims=True)).ravel())], ["a", "b", "c"])
+    assert found.pattern == "a factor for each group" and found.weights == (0.2, 0.4, 1.0)
 
 
 def test_sums_stand_in_the_order_of_the_steps():

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gdpo_audit.phrases import weights_in_words
+from gdpo_audit.recipe.guesses import round_weights
 from gdpo_audit.recipe.recipe import Tensors, grid_of, hidden_groups, tensors_of
 from gdpo_audit.recipe.terms import Terms, terms_of
 from gdpo_audit.recipe.weights import separating, solution_of
@@ -80,7 +81,7 @@ def residual(
     for pattern, terms, says in _estimators(log, t, rewards):
         w = _fit(terms)
         if w is not None and (pattern not in (_OF_GROUP, _BASELINE) or _factors_vary(terms, w)):
-            return Residual(pattern, says.replace("…", _in_words(rewards, w)), weights=tuple(w.tolist()))
+            return Residual(pattern, says.replace("…", _in_words(rewards, w)), weights=round_weights(w))
     hidden, groups = len(hidden_groups(table, rewards)), len(log.batch)
     if hidden <= MERGED * groups and (order := _order(t, rewards, weights)):
         return order
