@@ -357,3 +357,5 @@ def test_on_a_phone_everything_can_be_touched(visit):
     assert "years=10" in sheet.inner_text() and sheet.evaluate("one => one.scrollWidth <= one.clientWidth")
     page.get_by_role("button", name="Close the arithmetic").tap()
     assert not sheet.is_visible()
+    halo = f"() => getComputedStyle({BOARD}.querySelector('.drop.upright .tick')).textShadow"
+    assert page.evaluate(halo) != "none", "a thread does not strike through a number of the axis"
